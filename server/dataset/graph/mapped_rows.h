@@ -30,6 +30,14 @@ class MappedRows {
 
   std::uint64_t nodes() const { return nodes_; }
 
+  /// Ask the processor for what LoadRow and LoadEntry read.
+  void AskForRow(Node node) const {
+    __builtin_prefetch(pointers_ + std::uint64_t{node} * sizeof(Pointer));
+  }
+  void AskForEntry(std::uint64_t place) const {
+    __builtin_prefetch(indices_ + place * sizeof(Index));
+  }
+
   bool LoadRow(Node node, std::uint64_t* begin, std::uint64_t* end) const {
     const std::byte* const at = pointers_ + std::uint64_t{node} * sizeof(Pointer);
     *begin = LoadOnce<Pointer>(at);

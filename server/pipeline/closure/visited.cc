@@ -1,22 +1,6 @@
 #include "server/pipeline/closure/visited.h"
 
-#include <sys/mman.h>
-
-#include <new>
-
 namespace millrace {
-
-internal::Stamps::Stamps(std::uint64_t count) : bytes_(count * sizeof(std::uint32_t)) {
-  void* const data = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) throw std::bad_alloc();
-  madvise(data, bytes_, MADV_HUGEPAGE);  // a hint
-  data_ = static_cast<std::uint32_t*>(data);
-}
-
-internal::Stamps::~Stamps() {
-  if (data_ != nullptr) munmap(data_, bytes_);
-}
 
 void StampedTable::Grow() {
   moved_.clear();

@@ -2,8 +2,7 @@
 // give the same answers. StampedArray is faster and takes 4 bytes for every node of the data;
 // StampedTable takes memory only for the nodes of the largest example.
 //
-// The stored value is base + number, and `base` grows from example to example. Values of earlier
-// examples lie below the base and count as absent, so nothing has to be cleared between examples.
+// Nothing has to be cleared between examples (moving_base.h).
 //
 // Not thread-safe; each thread needs its own. A set allocates nothing once it has seen the largest
 // example.
@@ -13,69 +12,24 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <utility>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <vector>
 
+#include "server/pipeline/closure/moving_base.h"
+
 namespace millrace {
-
-namespace internal {
-
-/// The moving base of the stamps. An example with n numbers has the stamps base … base + n - 1.
-class MovingBase {
- public:
-  /// Most numbers that one example can have, unless a set is made for another number of them.
-  static constexpr std::uint32_t kMaxNumbers = 1u << 21;
-
-  /// `max_numbers`: at most 2^30.
-  explicit MovingBase(std::uint32_t max_numbers = kMaxNumbers) : max_numbers_(max_numbers) {}
-
-  /// Moves the base past an example whose numbers are below `used`. Returns true if the stamps have
-  /// to be cleared now, which happens once in about 2^32 nodes.
-  bool Advance(std::uint32_t used) {
-    if (std::numeric_limits<std::uint32_t>::max() - base_ < 2 * max_numbers_) {
-      base_ = 1;
-      return true;
-    }
-    base_ += used;
-    return false;
-  }
-  std::uint32_t base() const { return base_; }
-
- private:
-  std::uint32_t max_numbers_;
-  std::uint32_t base_ = 1;
-};
-
-/// An array of zeros. Only touched pages take memory. They are large ones if the kernel gives any,
-/// because stamps are read at random.
-class Stamps {
- public:
-  explicit Stamps(std::uint64_t count);
-  ~Stamps();
-  Stamps(Stamps&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  Stamps& operator=(Stamps&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-
-  std::uint32_t* get() const { return data_; }
-
- private:
-  std::uint32_t* data_;
-  std::size_t bytes_;
-};
-
-}  // namespace internal
 
 /// One stamp for every node of the data.
 class StampedArray {
  public:
-  explicit StampedArray(std::uint64_t nodes,
-                        std::uint32_t max_numbers = internal::MovingBase::kMaxNumbers)
-      : nodes_(nodes), stamps_(nodes + 1), moving_(max_numbers) {}
+  explicit StampedArray(std::uint64_t nodes)
+      : nodes_(nodes),
+        // The kernel gives pages of zeros: only touched pages take memory.
+        stamps_(static_cast<std::uint32_t*>(std::calloc(nodes + 1, sizeof(std::uint32_t)))) {
+    if (stamps_ == nullptr) throw std::bad_alloc();
+  }
 
   /// Forgets all nodes. REQUIRES: their numbers are below `used`.
   void Forget(std::uint32_t used) {
@@ -90,7 +44,7 @@ class StampedArray {
         : stamps_(set->stamps_.get()), base_(set->moving_.base()) {}
 
     /// Returns whether the node has no number yet. *number is then `next`, otherwise the node's
-    /// number. Takes no branch. REQUIRES: node < nodes; next is below the most numbers of the set.
+    /// number. Takes no branch. REQUIRES: node < nodes; next is below MovingBase::kMaxNumbers.
     bool Number(std::uint64_t node, std::uint32_t next, std::uint32_t* number) const {
       // A node without a number has a stamp below the base. The difference then wraps round to more
       // than `next` can be, so the minimum is `next`.
@@ -102,11 +56,6 @@ class StampedArray {
       std::uint32_t number;
       if (Number(node, next, &number)) Set(node, number);
       return number;
-    }
-    /// Reads what the set knows of a node into the processor's caches: before many nodes are
-    /// numbered, one after another. REQUIRES: node < nodes.
-    void Touch(std::uint64_t node) const {
-      static_cast<void>(*static_cast<const volatile std::uint32_t*>(stamps_ + node));
     }
     /// Gives the number of a node. False if it has none. REQUIRES: node < nodes.
     bool Find(std::uint64_t node, std::uint32_t* number) const {
@@ -124,9 +73,12 @@ class StampedArray {
   }
 
  private:
+  struct Free {
+    void operator()(std::uint32_t* p) const { std::free(p); }
+  };
   std::uint64_t nodes_;
-  internal::Stamps stamps_;
-  internal::MovingBase moving_;
+  std::unique_ptr<std::uint32_t[], Free> stamps_;
+  MovingBase moving_;
 };
 
 /// Open addressing with linear probing. Every example begins with a small part of the memory, so
@@ -134,9 +86,7 @@ class StampedArray {
 /// doubles.
 class StampedTable {
  public:
-  explicit StampedTable(std::uint64_t /*nodes*/,
-                        std::uint32_t max_numbers = internal::MovingBase::kMaxNumbers)
-      : slots_(kSmallest), moving_(max_numbers) {}
+  explicit StampedTable(std::uint64_t /*nodes*/) : slots_(kSmallest) {}
 
   void Forget(std::uint32_t used) {
     if (moving_.Advance(used)) std::fill(slots_.begin(), slots_.end(), Slot{});
@@ -159,7 +109,6 @@ class StampedTable {
       if (Number(node, next, &number)) Set(node, number);
       return number;
     }
-    void Touch(std::uint64_t node) const { set_->Touch(node); }
     bool Find(std::uint64_t node, std::uint32_t* number) const { return set_->Find(node, number); }
 
    private:
@@ -180,9 +129,6 @@ class StampedTable {
     std::uint32_t stamp = 0;
   };
 
-  void Touch(std::uint64_t node) const {
-    static_cast<void>(*static_cast<const volatile std::uint32_t*>(&slots_[Home(node)].stamp));
-  }
   void Set(std::uint64_t node, std::uint32_t number) {
     const std::size_t place = PlaceOf(node);
     const bool is_new = !IsNumbered(place);
@@ -210,7 +156,7 @@ class StampedTable {
   std::size_t count_ = 0;
   std::size_t mask_ = kSmallest - 1;
   int shift_ = 64 - std::countr_zero(kSmallest);
-  internal::MovingBase moving_;
+  MovingBase moving_;
 };
 
 }  // namespace millrace

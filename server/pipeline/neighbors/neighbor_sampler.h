@@ -5,10 +5,11 @@
 // same on any host, so this order must not change.
 //
 // Nearly all time is spent on waiting for memory: for the two ends of a row, for its entries, and
-// for the marks of nodes that are numbered. So rows are taken many at once, and one kind of reads
-// is made for all of them before the next kind begins: no read waits for another one.
+// for the numbers of nodes. So rows are taken many at once. Their places are drawn; then one loop
+// goes through these, which asks for entries far ahead, reads those that have arrived, and numbers
+// the nodes of earlier ones meanwhile.
 //
-// The sampler is a template over the rows of a graph and a visited set. Rows R provide
+// The sampler is a template over the rows of a graph. Rows R provide
 //   R::Node                          a node's number in the dataset: an unsigned integer
 //   std::uint64_t nodes() const
 //   bool LoadRow(Node, std::uint64_t* begin, std::uint64_t* end) const
@@ -17,9 +18,11 @@
 //                                    where an entry leads; it may be no node
 //   bool LoadLabel(std::uint64_t place, std::uint32_t* label) const
 //                                    an entry's label; false if it is out of range
+//   void AskForRow(Node) const, void AskForEntry(std::uint64_t place) const
+//                                    ask the processor for what LoadRow and LoadEntry read
 //   Status BadRow(Node), Status BadEntry(std::uint64_t place), Status BadLabel(std::uint64_t place)
 //                                    what is wrong with these
-// Each reads the data once.
+// Each Load reads the data once.
 //
 // Not thread-safe: a sampler belongs to a thread. It allocates nothing once it has seen the largest
 // graph.
@@ -32,8 +35,8 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "server/pipeline/closure/visited.h"
 #include "server/pipeline/neighbors/neighbor_options.h"
+#include "server/pipeline/neighbors/number_table.h"
 #include "server/pipeline/neighbors/place_draws.h"
 #include "server/pipeline/neighbors/sampled_graph.h"
 
@@ -45,15 +48,15 @@ enum class SampleEnd : std::uint8_t {
   kFailed,    // the data are impossible; status() says what
 };
 
-template <class Rows, class Visited>
+template <class Rows>
 class NeighborSampler {
  public:
   using Node = typename Rows::Node;
   using Graph = SampledGraph<Node>;
 
-  /// `rows` and `options` have to outlive the sampler. `most_nodes`: of a graph.
+  /// `rows` and `options` have to outlive the sampler.
   NeighborSampler(const Rows& rows, const NeighborOptions& options)
-      : rows_(rows), options_(options), visited_(rows.nodes(), options.most_nodes + 1) {}
+      : rows_(rows), options_(options), table_(options.most_nodes + 1) {}
 
   /// Draws the graph of the roots with a key. `numbers[i]` becomes the number of root i; equal
   /// roots have one number. `graph` is undefined if the result is not kDone. REQUIRES: the roots
@@ -68,6 +71,11 @@ class NeighborSampler {
   /// Rows that are taken at once, and entries at which no further row is taken.
   static constexpr std::size_t kRowsAtOnce = 512;
   static constexpr std::size_t kManyEntries = 4096;
+  /// An entry is read so many entries after it was asked for, and numbered so many after that.
+  static constexpr std::size_t kReadBehind = 32;
+  static constexpr std::size_t kNumberBehind = 16;
+  /// Meanwhile a row of those that are next is asked for, every so many entries.
+  static constexpr std::size_t kEntriesARow = 4;
 
   /// A row, or its run of one label.
   struct Run {
@@ -96,11 +104,12 @@ class NeighborSampler {
   std::uint64_t TakenOf(std::uint64_t entries, std::int64_t fanout) const;
   /// Writes the places of the taken entries.
   void TakePlaces(std::uint32_t hop, std::uint64_t key, std::uint64_t* places);
-  /// Reads the taken entries, and checks them.
-  bool ReadEntries(std::span<const std::uint64_t> places);
-  /// Numbers the nodes of the taken entries, and records the edges.
-  SampleEnd AddEdges(Graph& graph);
+  /// Numbers the nodes of the taken entries, and records the edges. Nodes [next, end) of the graph
+  /// are those whose rows come next.
+  SampleEnd AddEdges(std::uint32_t next, std::uint32_t end, Graph& graph);
+  SampleEnd AddAllEdges(std::uint32_t next, std::uint32_t end, Graph& graph);
   SampleEnd AddEdgesUpTo(std::uint32_t most, bool leave_out, Graph& graph);
+  SampleEnd FailOfEntries(const std::uint64_t* places);
 
   SampleEnd Fail(Status status) {
     status_ = std::move(status);
@@ -109,7 +118,7 @@ class NeighborSampler {
 
   const Rows& rows_;
   const NeighborOptions& options_;
-  Visited visited_;
+  NumberTable<Node> table_;
   PlaceDraws draws_;
   std::uint32_t numbered_ = 0;  // nodes of the graph drawn last
   std::vector<HopFanout> fanouts_;
@@ -124,11 +133,10 @@ class NeighborSampler {
   Status status_;
 };
 
-template <class Rows, class Visited>
-SampleEnd NeighborSampler<Rows, Visited>::Draw(std::span<const std::uint64_t> roots,
-                                               std::uint64_t key, Graph& graph,
-                                               std::uint32_t* numbers) {
-  visited_.Forget(numbered_);
+template <class Rows>
+SampleEnd NeighborSampler<Rows>::Draw(std::span<const std::uint64_t> roots, std::uint64_t key,
+                                      Graph& graph, std::uint32_t* numbers) {
+  table_.Forget(numbered_);
   numbered_ = 0;
   graph.Clear();
   if (!AddRoots(roots, graph, numbers)) return SampleEnd::kTooLarge;
@@ -147,25 +155,25 @@ SampleEnd NeighborSampler<Rows, Visited>::Draw(std::span<const std::uint64_t> ro
   return SampleEnd::kDone;
 }
 
-template <class Rows, class Visited>
-bool NeighborSampler<Rows, Visited>::AddRoots(std::span<const std::uint64_t> roots, Graph& graph,
-                                              std::uint32_t* numbers) {
+template <class Rows>
+bool NeighborSampler<Rows>::AddRoots(std::span<const std::uint64_t> roots, Graph& graph,
+                                     std::uint32_t* numbers) {
   graph.nodes.Reserve(roots.size());
-  auto visited = visited_.Enter();
+  table_.Reserve(roots.size());
+  auto table = table_.Enter();
   for (std::size_t i = 0; i < roots.size(); ++i) {
-    numbers[i] = visited.NumberOr(roots[i], numbered_);
-    if (numbers[i] != numbered_) continue;
+    const auto root = static_cast<Node>(roots[i]);
+    if (!table.Add(root, numbered_, &numbers[i])) continue;
     if (numbered_ == options_.most_nodes) return false;
-    graph.nodes.data()[numbered_++] = static_cast<Node>(roots[i]);
+    graph.nodes.data()[numbered_++] = root;
   }
   graph.nodes.SetSize(numbered_);
   return true;
 }
 
-template <class Rows, class Visited>
-SampleEnd NeighborSampler<Rows, Visited>::Hop(std::uint32_t hop, std::uint64_t key,
-                                              std::uint32_t begin, std::uint32_t end,
-                                              Graph& graph) {
+template <class Rows>
+SampleEnd NeighborSampler<Rows>::Hop(std::uint32_t hop, std::uint64_t key, std::uint32_t begin,
+                                     std::uint32_t end, Graph& graph) {
   fanouts_.clear();
   if (options_.by_label.empty()) fanouts_.push_back({options_.fanout[hop], 0, 0});
   for (const LabelFanout& of : options_.by_label) {
@@ -178,17 +186,15 @@ SampleEnd NeighborSampler<Rows, Visited>::Hop(std::uint32_t hop, std::uint64_t k
     const std::size_t edges = graph.edges();
     if (taken_ > kMaxSampledEdges - edges) return SampleEnd::kTooLarge;
     graph.ReserveEdges(edges + taken_);
-    std::uint64_t* const places = graph.place.data() + edges;
-    TakePlaces(hop, key, places);
-    if (!ReadEntries({places, taken_})) return SampleEnd::kFailed;
-    if (const SampleEnd ended = AddEdges(graph); ended != SampleEnd::kDone) return ended;
+    TakePlaces(hop, key, graph.place.data() + edges);
+    if (const SampleEnd ended = AddEdges(next, end, graph); ended != SampleEnd::kDone) return ended;
   }
   return SampleEnd::kDone;
 }
 
-template <class Rows, class Visited>
-std::uint32_t NeighborSampler<Rows, Visited>::FindRuns(std::uint32_t begin, std::uint32_t end,
-                                                       const Graph& graph) {
+template <class Rows>
+std::uint32_t NeighborSampler<Rows>::FindRuns(std::uint32_t begin, std::uint32_t end,
+                                              const Graph& graph) {
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(end - begin, kRowsAtOnce));
   begins_.resize(count);
   ends_.resize(count);
@@ -213,9 +219,9 @@ std::uint32_t NeighborSampler<Rows, Visited>::FindRuns(std::uint32_t begin, std:
   return begin + count;
 }
 
-template <class Rows, class Visited>
-bool NeighborSampler<Rows, Visited>::AddRunsByLabel(std::uint64_t begin, std::uint64_t end,
-                                                    std::uint32_t node) {
+template <class Rows>
+bool NeighborSampler<Rows>::AddRunsByLabel(std::uint64_t begin, std::uint64_t end,
+                                           std::uint32_t node) {
   for (std::uint32_t i = 0; i < fanouts_.size(); ++i) {
     // The first entry from `begin` on whose label is at least that of the fan-out, or above it.
     const auto bound = [&](bool above, std::uint64_t* found) {
@@ -245,24 +251,23 @@ bool NeighborSampler<Rows, Visited>::AddRunsByLabel(std::uint64_t begin, std::ui
   return true;
 }
 
-template <class Rows, class Visited>
-std::uint64_t NeighborSampler<Rows, Visited>::TakenOf(std::uint64_t entries,
-                                                      std::int64_t fanout) const {
+template <class Rows>
+std::uint64_t NeighborSampler<Rows>::TakenOf(std::uint64_t entries, std::int64_t fanout) const {
   if (fanout == kAllEntries || entries == 0) return entries;
   const auto f = static_cast<std::uint64_t>(fanout);
   return options_.replace ? f : std::min(entries, f);
 }
 
-template <class Rows, class Visited>
-void NeighborSampler<Rows, Visited>::AddRun(std::uint64_t begin, std::uint64_t entries,
-                                            std::uint32_t node, std::uint32_t fanout) {
+template <class Rows>
+void NeighborSampler<Rows>::AddRun(std::uint64_t begin, std::uint64_t entries, std::uint32_t node,
+                                   std::uint32_t fanout) {
   runs_.push_back({begin, static_cast<std::uint32_t>(entries), node, fanout, taken_});
   taken_ += TakenOf(entries, fanouts_[fanout].fanout);
 }
 
-template <class Rows, class Visited>
-void NeighborSampler<Rows, Visited>::TakePlaces(std::uint32_t hop, std::uint64_t key,
-                                                std::uint64_t* places) {
+template <class Rows>
+void NeighborSampler<Rows>::TakePlaces(std::uint32_t hop, std::uint64_t key,
+                                       std::uint64_t* places) {
   for (std::uint32_t which = 0; which < fanouts_.size(); ++which) {
     const HopFanout& of = fanouts_[which];
     drawn_.clear();
@@ -292,80 +297,78 @@ void NeighborSampler<Rows, Visited>::TakePlaces(std::uint32_t hop, std::uint64_t
   }
 }
 
-template <class Rows, class Visited>
-bool NeighborSampler<Rows, Visited>::ReadEntries(std::span<const std::uint64_t> places) {
-  entries_.resize(places.size());
-  // The marks of nodes are fetched while later entries are on their way.
-  constexpr std::size_t kBehind = 16;
-  auto visited = visited_.Enter();
-  const auto last = static_cast<Node>(rows_.nodes() - 1);
-  Node* const entries = entries_.data();
-  Node largest = 0;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    entries[i] = rows_.LoadEntry(places[i]);
-    if (i < kBehind) continue;
-    const Node arrived = entries[i - kBehind];
-    largest = std::max(largest, arrived);
-    visited.Touch(std::min(arrived, last));
-  }
-  for (std::size_t i = places.size() - std::min(places.size(), kBehind); i < places.size(); ++i) {
-    largest = std::max(largest, entries[i]);
-    visited.Touch(std::min(entries[i], last));
-  }
-  if (largest < rows_.nodes() || places.empty()) return true;
-  const auto bad = std::find_if(entries_.begin(), entries_.end(),
-                                [&](Node node) { return node >= rows_.nodes(); });
-  status_ = rows_.BadEntry(places[static_cast<std::size_t>(bad - entries_.begin())]);
-  return false;
-}
-
-template <class Rows, class Visited>
-SampleEnd NeighborSampler<Rows, Visited>::AddEdges(Graph& graph) {
-  const std::size_t edges = graph.edges();
-  std::uint32_t* const row = graph.row.data() + edges;
+template <class Rows>
+SampleEnd NeighborSampler<Rows>::AddEdges(std::uint32_t next, std::uint32_t end, Graph& graph) {
+  std::uint32_t* const row = graph.row.data() + graph.edges();
   for (std::size_t i = 0; i < runs_.size(); ++i) {
-    const std::size_t end = i + 1 < runs_.size() ? runs_[i + 1].first : taken_;
-    for (std::size_t k = runs_[i].first; k < end; ++k) row[k] = runs_[i].node;
+    const std::size_t behind = i + 1 < runs_.size() ? runs_[i + 1].first : taken_;
+    for (std::size_t k = runs_[i].first; k < behind; ++k) row[k] = runs_[i].node;
   }
+  entries_.resize(taken_);
   // A node that is written beyond the last one is not counted.
   graph.nodes.Reserve(std::size_t{numbered_} + taken_ + 1);
+  table_.Reserve(std::min<std::uint64_t>(numbered_ + taken_, rows_.nodes()));
   if (options_.max_subgraph_size) {
     return AddEdgesUpTo(*options_.max_subgraph_size, true, graph);
   }
   if (numbered_ + taken_ > options_.most_nodes) {
     return AddEdgesUpTo(options_.most_nodes, false, graph);
   }
-  auto visited = visited_.Enter();
-  Node* const nodes = graph.nodes.data();
+  return AddAllEdges(next, end, graph);
+}
+
+template <class Rows>
+SampleEnd NeighborSampler<Rows>::AddAllEdges(std::uint32_t next, std::uint32_t end, Graph& graph) {
+  const std::size_t edges = graph.edges();
+  const std::uint64_t* const places = graph.place.data() + edges;
   std::uint32_t* const other = graph.other.data() + edges;
-  const Node* const entries = entries_.data();
+  Node* const nodes = graph.nodes.data();
+  Node* const entries = entries_.data();
+  const auto last = static_cast<Node>(rows_.nodes() - 1);
+  auto table = table_.Enter();
   std::uint32_t count = numbered_;
-  for (std::size_t i = 0; i < taken_; ++i) {
-    std::uint32_t number;
-    const bool is_new = visited.Number(entries[i], count, &number);
-    visited.Set(entries[i], number);
-    nodes[count] = entries[i];
-    other[i] = number;
-    count += is_new ? 1 : 0;
+  Node largest = 0;
+  for (std::size_t ahead = 0; ahead < taken_ + kReadBehind + kNumberBehind; ++ahead) {
+    if (ahead < taken_) rows_.AskForEntry(places[ahead]);
+    if (const std::size_t i = ahead - kReadBehind; i < taken_) {
+      entries[i] = rows_.LoadEntry(places[i]);
+      largest = std::max(largest, entries[i]);
+      table.Ask(entries[i]);
+    }
+    if (const std::size_t i = ahead - kReadBehind - kNumberBehind; i < taken_) {
+      // What is no node is found out below, when it has done no harm.
+      const Node node = std::min(entries[i], last);
+      const bool is_new = table.Add(node, count, &other[i]);
+      nodes[count] = node;
+      count += is_new ? 1 : 0;
+    }
+    if (const std::size_t row = next + ahead / kEntriesARow; row < end) rows_.AskForRow(nodes[row]);
   }
+  if (taken_ > 0 && largest > last) return FailOfEntries(places);
   numbered_ = count;
   graph.nodes.SetSize(count);
   graph.SetEdges(edges + taken_);
   return SampleEnd::kDone;
 }
 
-template <class Rows, class Visited>
-SampleEnd NeighborSampler<Rows, Visited>::AddEdgesUpTo(std::uint32_t most, bool leave_out,
-                                                       Graph& graph) {
-  auto visited = visited_.Enter();
+template <class Rows>
+SampleEnd NeighborSampler<Rows>::AddEdgesUpTo(std::uint32_t most, bool leave_out, Graph& graph) {
   const std::size_t begin = graph.edges();
+  const std::uint64_t* const places = graph.place.data() + begin;
+  bool right = true;
+  for (std::size_t i = 0; i < taken_; ++i) {
+    entries_[i] = rows_.LoadEntry(places[i]);
+    right &= entries_[i] < rows_.nodes();
+  }
+  if (!right) return FailOfEntries(places);
+  auto table = table_.Enter();
   std::size_t to = begin;
   for (std::size_t i = 0; i < taken_; ++i) {
     std::uint32_t number;
-    if (visited.Number(entries_[i], numbered_, &number)) {
+    if (!table.Find(entries_[i], &number)) {
       if (numbered_ >= most && leave_out) continue;
       if (numbered_ >= most) return SampleEnd::kTooLarge;
-      visited.Set(entries_[i], number);
+      table.Add(entries_[i], numbered_, &number);
       graph.nodes.data()[numbered_++] = entries_[i];
     }
     graph.row.data()[to] = graph.row.data()[begin + i];
@@ -375,6 +378,14 @@ SampleEnd NeighborSampler<Rows, Visited>::AddEdgesUpTo(std::uint32_t most, bool 
   graph.nodes.SetSize(numbered_);
   graph.SetEdges(to);
   return SampleEnd::kDone;
+}
+
+/// REQUIRES: an entry is no node.
+template <class Rows>
+SampleEnd NeighborSampler<Rows>::FailOfEntries(const std::uint64_t* places) {
+  const auto bad = std::find_if(entries_.begin(), entries_.end(),
+                                [&](Node node) { return node >= rows_.nodes(); });
+  return Fail(rows_.BadEntry(places[bad - entries_.begin()]));
 }
 
 }  // namespace millrace

@@ -11,17 +11,12 @@
 #include "server/dataset/graph/source/neighbor_fanout.h"
 #include "server/dataset/graph/source/root_list_source.h"
 #include "server/pipeline/closure/label_places.h"
-#include "server/pipeline/closure/visited.h"
 #include "server/pipeline/neighbors/neighbor_sampler.h"
 #include "server/pipeline/order/keyed_order.h"
 #include "server/pipeline/order/order_parts.h"
 
 namespace millrace {
 namespace {
-
-/// Up to so many nodes, an array with 4 bytes for each marks those that are numbered; a table
-/// above.
-constexpr std::uint64_t kMaxMarkedNodes = std::uint64_t{1} << 26;
 
 class NeighborSource final : public RootListSource {
  public:
@@ -53,7 +48,7 @@ class NeighborSource final : public RootListSource {
   const std::vector<std::uint64_t> excluded_;  // only if batches are merged
 };
 
-template <class Rows, class Visited>
+template <class Rows>
 class NeighborReader final : public ExampleReader {
  public:
   NeighborReader(const NeighborSource& source, Rows rows)
@@ -95,6 +90,7 @@ class NeighborReader final : public ExampleReader {
     roots_.clear();
     kept_.clear();
     const std::uint64_t key = source_.KeyOf(writer.PassOf(0), ids.front());
+    for (const ExampleId id : ids) source_.AskForRoot(id.value());
     for (const ExampleId id : ids) {
       if (source_.IsExcluded(id)) {
         writer.AddDropped(id, DropReason::kExcluded);
@@ -196,7 +192,7 @@ class NeighborReader final : public ExampleReader {
 
   const NeighborSource& source_;
   const Rows rows_;
-  NeighborSampler<Rows, Visited> sampler_;
+  NeighborSampler<Rows> sampler_;
   const bool grouped_;
   LabelPlaces by_label_;
   SampledGraph<typename Rows::Node> graph_;
@@ -210,11 +206,7 @@ class NeighborReader final : public ExampleReader {
 
 std::unique_ptr<ExampleReader> NeighborSource::NewReader() const {
   return WithMappedRows(dataset(), [this](auto rows) -> std::unique_ptr<ExampleReader> {
-    using Rows = decltype(rows);
-    if (dataset().nodes() <= kMaxMarkedNodes) {
-      return std::make_unique<NeighborReader<Rows, StampedArray>>(*this, rows);
-    }
-    return std::make_unique<NeighborReader<Rows, StampedTable>>(*this, rows);
+    return std::make_unique<NeighborReader<decltype(rows)>>(*this, rows);
   });
 }
 

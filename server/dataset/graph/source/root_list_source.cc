@@ -19,6 +19,10 @@ Result<std::uint64_t> RootListSource::Root(std::uint64_t row) const {
   return dataset().Root(*list_, row);
 }
 
+void RootListSource::AskForRoot(std::uint64_t row) const {
+  if (list_ != nullptr) __builtin_prefetch(list_->data + row * DTypeSize(list_->type.dtype));
+}
+
 std::uint64_t RootListSource::examples() const {
   return list_ == nullptr ? dataset().nodes() : list_->rows();
 }

@@ -17,6 +17,8 @@ class RootListSource : public GraphSource {
  public:
   /// The node of a row of the list. DataLoss if it is none. REQUIRES: row < examples().
   Result<std::uint64_t> Root(std::uint64_t row) const;
+  /// Asks the processor for what Root reads: before many are read.
+  void AskForRoot(std::uint64_t row) const;
 
   std::string_view name() const final { return "roots"; }
   std::uint64_t examples() const final;

@@ -174,10 +174,10 @@ TEMPLATE_TEST_CASE("both visited sets hold large closures, then small ones", "[c
 }
 
 TEST_CASE("stamps start anew before they run out, and nothing is taken for visited", "[closure]") {
-  internal::MovingBase base;
+  MovingBase base;
   std::uint64_t examples = 0;
-  while (!base.Advance(internal::MovingBase::kMaxNumbers)) {
-    const std::uint64_t last = std::uint64_t{base.base()} + internal::MovingBase::kMaxNumbers;
+  while (!base.Advance(MovingBase::kMaxNumbers)) {
+    const std::uint64_t last = std::uint64_t{base.base()} + MovingBase::kMaxNumbers;
     REQUIRE(last < (std::uint64_t{1} << 32));
     ++examples;
   }

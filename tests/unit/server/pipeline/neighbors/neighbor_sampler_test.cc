@@ -8,9 +8,9 @@
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
-#include "server/pipeline/closure/visited.h"
 #include "tests/unit/server/pipeline/neighbors/plain_neighbors.h"
 
 namespace millrace::test {
@@ -44,6 +44,8 @@ class MemoryRows {
     *label = labels.at(place);
     return *label < 100;
   }
+  void AskForRow(N node) const { static_cast<void>(begins.at(node)); }
+  void AskForEntry(std::uint64_t place) const { static_cast<void>(entries.at(place)); }
   Status BadRow(N node) const { return DataLoss("row " + std::to_string(node)); }
   Status BadEntry(std::uint64_t place) const { return DataLoss("entry " + std::to_string(place)); }
   Status BadLabel(std::uint64_t place) const { return DataLoss("label " + std::to_string(place)); }
@@ -108,7 +110,7 @@ void CheckSame(const PlainNeighbors& got, const PlainNeighbors& expected) {
 }
 
 /// A sampler with what it writes to.
-template <class N, class Visited>
+template <class N>
 struct Sampled {
   Sampled(const MemoryRows<N>& of, const NeighborOptions& options)
       : rows(of), sampler(of, options) {}
@@ -120,12 +122,12 @@ struct Sampled {
   PlainNeighbors Plain() const { return AsPlain(graph, rows, numbers); }
 
   const MemoryRows<N>& rows;
-  NeighborSampler<MemoryRows<N>, Visited> sampler;
+  NeighborSampler<MemoryRows<N>> sampler;
   SampledGraph<N> graph;
   std::vector<std::uint32_t> numbers;
 };
 
-template <class N, class Visited>
+template <class N>
 void CompareWithThePage(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto labels = static_cast<std::uint32_t>(1 + random() % 4);
@@ -134,7 +136,7 @@ void CompareWithThePage(std::uint64_t seed) {
   NeighborOptions options = AnyOptions(random, labels);
   options.most_nodes = 1000;
   INFO("seed " << seed);
-  Sampled<N, Visited> sampled(rows, options);
+  Sampled<N> sampled(rows, options);
   for (int graph = 0; graph < 4; ++graph) {
     std::vector<std::uint64_t> roots(1);
     if (!options.max_subgraph_size) roots.resize(random() % 30);
@@ -147,10 +149,8 @@ void CompareWithThePage(std::uint64_t seed) {
 
 TEST_CASE("drawn graphs are those of the page", "[neighbors]") {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    CompareWithThePage<std::uint32_t, StampedArray>(seed);
-    CompareWithThePage<std::uint32_t, StampedTable>(seed);
-    CompareWithThePage<std::uint64_t, StampedArray>(seed);
-    CompareWithThePage<std::uint64_t, StampedTable>(seed);
+    CompareWithThePage<std::uint32_t>(seed);
+    CompareWithThePage<std::uint64_t>(seed);
   }
 }
 
@@ -176,16 +176,13 @@ TEST_CASE("graphs of more rows and entries than are taken at once are those of t
   all.push_back({.fanout = {20, 20}, .max_subgraph_size = 4500});
   for (NeighborOptions& options : all) {
     options.most_nodes = kNodes;
-    Sampled<std::uint32_t, StampedArray> array(rows, options);
-    Sampled<std::uint32_t, StampedTable> table(rows, options);
+    Sampled<std::uint32_t> sampled(rows, options);
     for (const std::uint64_t key : {1u, 2u}) {
       const PlainNeighbors expected = DrawByThePage(plain, roots, options, key);
       CHECK(expected.hop_nodes[0] > 512);
       CHECK(expected.edges.size() > 8192);
-      REQUIRE(array.Draw(roots, key) == SampleEnd::kDone);
-      CheckSame(array.Plain(), expected);
-      REQUIRE(table.Draw(roots, key) == SampleEnd::kDone);
-      CheckSame(table.Plain(), expected);
+      REQUIRE(sampled.Draw(roots, key) == SampleEnd::kDone);
+      CheckSame(sampled.Plain(), expected);
     }
   }
 }
@@ -198,7 +195,7 @@ TEST_CASE("all entries of enough hops are the breadth-first closure", "[neighbor
     NeighborOptions options;
     options.fanout.assign(40, kAllEntries);
     options.most_nodes = 40;
-    Sampled<std::uint32_t, StampedArray> sampled(rows, options);
+    Sampled<std::uint32_t> sampled(rows, options);
     const std::uint64_t root = random() % plain.size();
     REQUIRE(sampled.Draw({root}, random()) == SampleEnd::kDone);
     const PlainNeighbors got = sampled.Plain();
@@ -222,7 +219,7 @@ TEST_CASE("all entries of enough hops are the breadth-first closure", "[neighbor
     NeighborOptions by_label = {.fanout = {},
                                 .by_label = {{0, options.fanout}, {1, options.fanout}}};
     by_label.most_nodes = 40;
-    Sampled<std::uint32_t, StampedArray> labelled(rows, by_label);
+    Sampled<std::uint32_t> labelled(rows, by_label);
     REQUIRE(labelled.Draw({root}, random()) == SampleEnd::kDone);
     CheckSame(labelled.Plain(), got);
   }
@@ -237,26 +234,22 @@ TEST_CASE("a graph that is too large is said to be, and the next one is right", 
   const MemoryRows<std::uint32_t> rows(plain);
   NeighborOptions options = {.fanout = Fanout(14, kAllEntries)};
   options.most_nodes = 900;
-  Sampled<std::uint32_t, StampedArray> array(rows, options);
-  Sampled<std::uint32_t, StampedTable> table(rows, options);
+  Sampled<std::uint32_t> sampled(rows, options);
   for (const std::vector<std::uint64_t>& roots :
        {std::vector<std::uint64_t>{1}, {0}, {1, 2, 3}, {0, 0}}) {
     const PlainNeighbors expected = DrawByThePage(plain, roots, options, 1);
     const bool fits = expected.nodes.size() <= 900;
     CHECK(fits == (roots[0] == 0));
-    CHECK((array.Draw(roots, 1) == SampleEnd::kDone) == fits);
-    CHECK((table.Draw(roots, 1) == SampleEnd::kDone) == fits);
-    if (!fits) CHECK(array.Draw(roots, 1) == SampleEnd::kTooLarge);
-    if (fits) CheckSame(array.Plain(), expected);
-    if (fits) CheckSame(table.Plain(), expected);
+    CHECK(sampled.Draw(roots, 1) == (fits ? SampleEnd::kDone : SampleEnd::kTooLarge));
+    if (fits) CheckSame(sampled.Plain(), expected);
   }
   // So are more roots than there may be nodes.
   std::vector<std::uint64_t> many(901);
   for (std::size_t i = 0; i < many.size(); ++i) many[i] = i;
-  CHECK(array.Draw(many, 1) == SampleEnd::kTooLarge);
+  CHECK(sampled.Draw(many, 1) == SampleEnd::kTooLarge);
   many.back() = 0;
   options.fanout = {0};
-  Sampled<std::uint32_t, StampedArray> roots_only(rows, options);
+  Sampled<std::uint32_t> roots_only(rows, options);
   CHECK(roots_only.Draw(many, 1) == SampleEnd::kDone);
   CHECK(roots_only.graph.nodes.size() == 900);
   CHECK(roots_only.numbers.back() == 0);
@@ -266,16 +259,18 @@ TEST_CASE("a graph that is too large is said to be, and the next one is right", 
 
 TEST_CASE("numbers that are out of range end the graph where they are met", "[neighbors]") {
   const PlainRows plain = {{{1, 0}, {2, 1}}, {{0, 0}}, {{2, 0}, {0, 1}, {1, 1}}};
-  for (const bool by_label : {false, true}) {
+  // With three nodes at most, every new one is looked at; with more, not.
+  for (const auto& [by_label, most] :
+       {std::pair(false, 3), std::pair(true, 3), std::pair(false, 100), std::pair(true, 100)}) {
     NeighborOptions options;
     if (by_label) {
       options.by_label = {{0, {-1, -1}}, {1, {-1, -1}}};
     } else {
       options.fanout = {-1, -1};
     }
-    options.most_nodes = 3;
+    options.most_nodes = static_cast<std::uint32_t>(most);
     MemoryRows<std::uint32_t> rows(plain);
-    Sampled<std::uint32_t, StampedArray> sampled(rows, options);
+    Sampled<std::uint32_t> sampled(rows, options);
     const auto fails = [&](const std::string& what) {
       CHECK(sampled.Draw({0}, 1) == SampleEnd::kFailed);
       CHECK(sampled.sampler.status().message() == what);
@@ -310,7 +305,7 @@ TEST_CASE("labels that do not ascend are no way out of a row", "[neighbors]") {
                                .by_label = {{0, {3, -1}}, {1, {-1, 2}}, {3, {4, 5}}},
                                .replace = random() % 2 == 0};
     options.most_nodes = 30;
-    Sampled<std::uint32_t, StampedArray> sampled(rows, options);
+    Sampled<std::uint32_t> sampled(rows, options);
     std::vector<std::uint64_t> roots = {random() % 30, random() % 30};
     REQUIRE(sampled.Draw(roots, random()) == SampleEnd::kDone);
     for (std::size_t e = 0; e < sampled.graph.edges(); ++e) {
