@@ -7,9 +7,12 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "common/batch/batch_writer.h"
+#include "common/batch/late_rows.h"
 #include "tests/unit/common/batch/model_batch.h"
 
 namespace millrace {
@@ -302,6 +305,76 @@ TEST_CASE("rows of several values are written in place", "[batch]") {
   CHECK(std::memcmp(bytes.data(), first.data(), 12) == 0);
   CHECK(std::memcmp(bytes.data() + 12, second.data(), 12) == 0);
   CHECK((*batch)->tensor_bytes(1)[0] == std::byte{1});
+}
+
+/// Rows of the first tensor that repeat the value of the second one.
+class Repeated final : public LateRows {
+ public:
+  std::span<const std::size_t> tensors() const override { return tensors_; }
+  Status Write(std::size_t tensor, const BatchWriter& writer,
+               std::span<std::byte> out) const override {
+    if (!right) return DataLoss("the rows are gone");
+    REQUIRE(tensor == 0);
+    const std::span<const std::byte> values = writer.values(1);
+    REQUIRE(out.size() == 12 * values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto value = static_cast<float>(values[i]);
+      const std::array<float, 3> row = {value, value, value};
+      std::memcpy(out.data() + 12 * i, row.data(), sizeof row);
+    }
+    return OkStatus();
+  }
+
+  bool right = true;
+
+ private:
+  std::vector<std::size_t> tensors_ = {0};
+};
+
+TEST_CASE("late rows are written when the batch is sealed, as if they had been appended",
+          "[batch]") {
+  BufferPool pool;
+  auto in_time = BatchWriter::Create(Features(), {}, pool);
+  auto writer = BatchWriter::Create(Features(), {}, pool);
+  REQUIRE((in_time.ok() && writer.ok()));
+  Repeated repeated;
+  writer->AllowLate(0, repeated);
+  CHECK(writer->may_be_late(0));
+  CHECK_FALSE(writer->may_be_late(1));
+  for (const std::uint32_t examples : {3u, 0u, 5u}) {
+    in_time->Begin({}, 0, 0, examples);
+    writer->Begin({}, 0, 0, examples);
+    for (std::uint32_t i = 0; i < examples; ++i) {
+      const auto value = static_cast<float>(i % 2);
+      const std::array<float, 3> row = {value, value, value};
+      in_time->AppendBytes(0, std::as_bytes(std::span(row)));
+      writer->AppendLate(0, 1);
+      for (BatchWriter* const each : {&*in_time, &*writer}) {
+        each->AppendOne(1, i % 2);
+        each->EndExample(ExampleId(i));
+      }
+    }
+    CHECK(writer->rows(0) == examples);
+    CHECK(writer->bytes(0) == in_time->bytes(0));
+    CHECK(writer->pending_bytes() == in_time->pending_bytes());
+    const auto expected = in_time->Seal();
+    const auto batch = writer->Seal();
+    REQUIRE((expected.ok() && batch.ok()));
+    CHECK(BytesOf(**batch) == BytesOf(**expected));
+  }
+  // As many late rows are asked for as others, and what Write reports ends the batch.
+  writer->Begin({}, 0, 0, 1);
+  writer->AppendOne(1, 0);
+  writer->EndExample(ExampleId(0));
+  CHECK(writer->Seal().status().message() == "tensor features: has 0 rows, expected 1");
+  writer->Begin({}, 0, 0, 1);
+  writer->AppendLate(0, 1);
+  writer->AppendOne(1, 0);
+  writer->EndExample(ExampleId(0));
+  repeated.right = false;
+  const Status lost = writer->Seal().status();
+  CHECK(lost.code() == StatusCode::kDataLoss);
+  CHECK(lost.message() == "the rows are gone");
 }
 
 TEST_CASE("a tensor that ends within a row is an error", "[batch]") {
