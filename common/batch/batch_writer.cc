@@ -152,13 +152,6 @@ void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> byt
 }
 
 void BatchWriter::EndExample(ExampleId id) {
-#ifndef NDEBUG
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const Tensor& t = tensors_[i];
-    assert(t.rows_of == kNone || t.spec.kind == TensorKind::kSplits ||
-           columns_[i].rows() == columns_[t.rows_of].rows());
-  }
-#endif
   EndRows(false);
   info_.example_ids.push_back(id);
 }
@@ -171,8 +164,19 @@ void BatchWriter::EndGraph() {
 void BatchWriter::EndRows(bool of_graphs) {
   for (const std::size_t i : splits_) {
     const bool is_of_graph = info_.expand.merged && tensors_[i].spec.of_graphs();
-    if (is_of_graph == of_graphs) AppendSplit(i, columns_[tensors_[i].rows_of].rows());
+    if (is_of_graph != of_graphs) continue;
+    assert(RowsAgree(tensors_[i].rows_of));
+    AppendSplit(i, columns_[tensors_[i].rows_of].rows());
   }
+}
+
+bool BatchWriter::RowsAgree(std::size_t with) const {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& t = tensors_[i];
+    if (t.rows_of != with || t.spec.kind == TensorKind::kSplits) continue;
+    if (columns_[i].rows() != columns_[with].rows()) return false;
+  }
+  return true;
 }
 
 void BatchWriter::AppendSplit(std::size_t splits, std::uint64_t rows) {

@@ -200,6 +200,8 @@ class BatchWriter {
   [[gnu::cold]] void NoteOutside(std::size_t tensor, std::uint64_t value);
   /// Ends a row of the splits of examples, or of the graph of a merged batch.
   void EndRows(bool of_graphs);
+  /// Whether all tensors with the splits of tensor `with` have as many rows.
+  bool RowsAgree(std::size_t with) const;
   void AppendSplit(std::size_t splits, std::uint64_t rows);
   std::vector<TensorPlace> Places() const;
 
