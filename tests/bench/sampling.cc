@@ -251,7 +251,7 @@ class Run {
   }
 
   Status Consume(Session& session, Times& times) {
-    // What was built while the other stages were measured does not count.
+    // Batches that were built while the other stages were measured do not count.
     std::uint64_t edges = 0;
     do {
       MILLRACE_RETURN_IF_ERROR(ConsumeOne(session, edges));

@@ -120,7 +120,7 @@ class NeighborSampler {
   const NeighborOptions& options_;
   NumberTable<Node> table_;
   PlaceDraws draws_;
-  std::uint32_t numbered_ = 0;  // nodes of the graph drawn last
+  std::uint32_t numbered_ = 0;  // numbers that the graph drawn last has given, also if it failed
   std::vector<HopFanout> fanouts_;
   std::vector<Run> runs_;
   std::size_t taken_ = 0;  // entries of all runs
@@ -164,8 +164,8 @@ bool NeighborSampler<Rows>::AddRoots(std::span<const std::uint64_t> roots, Graph
   for (std::size_t i = 0; i < roots.size(); ++i) {
     const auto root = static_cast<Node>(roots[i]);
     if (!table.Add(root, numbered_, &numbers[i])) continue;
-    if (numbered_ == options_.most_nodes) return false;
-    graph.nodes.data()[numbered_++] = root;
+    if (numbered_++ == options_.most_nodes) return false;
+    graph.nodes.data()[numbered_ - 1] = root;
   }
   graph.nodes.SetSize(numbered_);
   return true;
@@ -336,7 +336,7 @@ SampleEnd NeighborSampler<Rows>::AddAllEdges(std::uint32_t next, std::uint32_t e
       table.Ask(entries[i]);
     }
     if (const std::size_t i = ahead - kReadBehind - kNumberBehind; i < taken_) {
-      // What is no node is found out below, when it has done no harm.
+      // An entry that is no node does no harm here; the check below finds it.
       const Node node = std::min(entries[i], last);
       const bool is_new = table.Add(node, count, &other[i]);
       nodes[count] = node;
@@ -344,8 +344,8 @@ SampleEnd NeighborSampler<Rows>::AddAllEdges(std::uint32_t next, std::uint32_t e
     }
     if (const std::size_t row = next + ahead / kEntriesARow; row < end) rows_.AskForRow(nodes[row]);
   }
+  numbered_ = count;  // also of a graph that failed: the table has to forget its nodes
   if (taken_ > 0 && largest > last) return FailOfEntries(places);
-  numbered_ = count;
   graph.nodes.SetSize(count);
   graph.SetEdges(edges + taken_);
   return SampleEnd::kDone;

@@ -255,6 +255,9 @@ TEST_CASE("a graph that is too large is said to be, and the next one is right", 
   CHECK(roots_only.numbers.back() == 0);
   many.back() = 900;
   CHECK(roots_only.Draw(many, 1) == SampleEnd::kTooLarge);
+  // The root that was one too many is forgotten with the others.
+  REQUIRE(roots_only.Draw({5, 900}, 1) == SampleEnd::kDone);
+  CHECK(roots_only.numbers == std::vector<std::uint32_t>{0, 1});
 }
 
 TEST_CASE("numbers that are out of range end the graph where they are met", "[neighbors]") {
@@ -271,11 +274,24 @@ TEST_CASE("numbers that are out of range end the graph where they are met", "[ne
     options.most_nodes = static_cast<std::uint32_t>(most);
     MemoryRows<std::uint32_t> rows(plain);
     Sampled<std::uint32_t> sampled(rows, options);
+    REQUIRE(sampled.Draw({0}, 1) == SampleEnd::kDone);
+    const PlainNeighbors right = sampled.Plain();
     const auto fails = [&](const std::string& what) {
       CHECK(sampled.Draw({0}, 1) == SampleEnd::kFailed);
       CHECK(sampled.sampler.status().message() == what);
+      // The graph after it is not the worse for it.
+      const std::vector<std::uint32_t> entries = std::exchange(rows.entries, {1, 2, 0, 2, 0, 1});
+      const auto ends = std::exchange(rows.ends, {2, 3, 6});
+      const auto labels = std::exchange(rows.labels, {0, 1, 0, 0, 1, 1});
+      REQUIRE(sampled.Draw({0}, 1) == SampleEnd::kDone);
+      CheckSame(sampled.Plain(), right);
+      rows.entries = entries;
+      rows.ends = ends;
+      rows.labels = labels;
     };
-    REQUIRE(sampled.Draw({0}, 1) == SampleEnd::kDone);
+    rows.entries[1] = 3;
+    fails("entry 1");
+    rows.entries[1] = 2;
     rows.entries[2] = 3;
     fails("entry 2");
     rows.entries[2] = ~0u;
