@@ -109,6 +109,10 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   if (FindReady(wants.fingerprint()) == nullptr) {
     const Status why = WhyNotReady(wants.fingerprint());
     for (const v1::Want& want : wants.wants()) Refuse(stream, FromProto(want.lease()), why);
+    // The list replaces the one before, also where the plan was ready for that one.
+    v1::WantList nothing = wants;
+    nothing.clear_wants();
+    if (const Status status = queue_.SetWants(id, nothing); !status.ok()) return Close(id, status);
   } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
     return Close(id, status);
   }

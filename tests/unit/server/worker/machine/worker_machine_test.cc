@@ -163,6 +163,22 @@ TEST_CASE("a plan that the dispatcher asks for is answered, and served to nobody
   CHECK(m.state.FindReady("what it is here") != nullptr);
 }
 
+TEST_CASE("a want list that is refused replaces the one before as well", "[worker_machine]") {
+  Machine m;
+  m.Wants(2);
+  v1::WorkResponse response;
+  response.set_term(5);
+  response.mutable_id()->set_n(1);
+  response.add_plans()->set_fingerprint(m.plan->fingerprint().ToString());
+  response.mutable_plans(0)->set_asked(true);
+  m.state.OnWorkResponse(1, response, m.now);
+  REQUIRE(m.state.FindReady(m.plan->fingerprint().ToString()) == nullptr);
+  m.WantsOf(kStream, 2);
+  m.Act();
+  CHECK(m.refused == std::set<WorkerMachine::StreamId>{kStream});
+  CHECK_FALSE(m.state.NextBuild(m.now));
+}
+
 TEST_CASE("a worker that owes says once a second that it lives, and how old its want list is",
           "[worker][alive]") {
   Machine m;
