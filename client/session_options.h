@@ -28,6 +28,9 @@ struct SessionOptions {
   /// host:port of the dispatcher's control port. If there are several dispatchers: all of them,
   /// with commas between.
   std::string address = "127.0.0.1:7700";
+  /// Folder with ca.crt, and tls.crt and tls.key or token. Empty: that of the environment variable
+  /// MILLRACE_TLS, or no TLS if there is none.
+  std::string tls;
   std::string job;
   std::string pipeline;                // the YAML text; if empty, pipeline_file has it
   std::string pipeline_file;           // a file with the YAML text

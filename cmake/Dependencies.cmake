@@ -11,6 +11,6 @@ find_package(yaml-cpp CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(SQLite3 REQUIRED)
-# The reference loader splits datasets by md5.
-find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+# TLS and certificates. The reference loader splits datasets by md5.
+find_package(OpenSSL REQUIRED COMPONENTS SSL Crypto)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -21,10 +23,11 @@
 #include "common/system/malloc.h"
 #include "common/system/mutex.h"
 #include "common/system/stderr_logger.h"
-#include "common/transport/grpc/accept_watch.h"
+#include "common/transport/grpc/grpc_log.h"
 #include "server/daemon/config_file.h"
 #include "server/daemon/daemon.h"
 #include "server/daemon/last_words.h"
+#include "server/daemon/log_limit.h"
 #include "server/daemon/option_flags.h"
 #include "server/daemon/options.h"
 #include "server/daemon/shutdown_limit.h"
@@ -117,14 +120,12 @@ void StopWithStdin() {
   }).detach();
 }
 
-/// Raises the limit of open files as far as it may be; gives it.
-rlim_t RaiseOpenFiles() {
+/// Raises the limit of open files as far as it may be.
+void RaiseOpenFiles() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
-  getrlimit(RLIMIT_NOFILE, &files);
-  return files.rlim_cur;
 }
 
 /// Why the daemon cannot go on: the first reason, from any thread. Then it stops as after SIGTERM.
@@ -220,18 +221,16 @@ int Run(const Arguments& arguments) {
                          {"memory_limit", options->memory_limit},
                          {"memory_from", host.memory_from}});
   const auto failure = std::make_shared<Failure>();
-  // A daemon that nobody can connect to any more is of use to those who are there already; but only
-  // one that ends is started again.
-  const rlim_t open_files = RaiseOpenFiles();
-  WatchAccepts(
+  RaiseOpenFiles();
+  const auto handshakes = std::make_shared<LogLimit>();
+  WatchGrpcLog(
       [log](const std::string& text) {
         log->Error("grpc", {{"message", text}});
       },
-      [failure, open_files](const std::string& why) {
-        failure->Set(Internal("no further connection could be accepted (" + why + ", limit " +
-                              std::to_string(open_files) +
-                              "): raise the limit of open files (ulimit -n, LimitNOFILE) and "
-                              "start it again"));
+      [log, handshakes](const std::string& why) {
+        if (const auto unsaid = handshakes->MayLog(std::chrono::steady_clock::now())) {
+          log->Warning("TLS handshake failed", {{"why", why}, {"unsaid", *unsaid}});
+        }
       });
   Result<std::unique_ptr<Daemon>> daemon =
       Daemon::Start(*options, log, [failure](const Status& why) { failure->Set(why); });
@@ -271,6 +270,8 @@ int RunBackup(const BackupArguments& arguments) {
 }  // namespace millrace
 
 int main(int argc, char** argv) {
+  // What a daemon writes (state, indexes, caches) is its user's alone.
+  umask(0077);
   millrace::KeepFreedMemory();
   millrace::InstallLastWords();
   millrace::Arguments arguments;

@@ -1,7 +1,5 @@
 #include "client/cli/command.h"
 
-#include "client/session_options.h"
-
 namespace millrace::cli {
 
 int ExitCode(const Status& status) {
@@ -15,6 +13,7 @@ int ExitCode(const Status& status) {
     case StatusCode::kNotFound:
     case StatusCode::kAlreadyExists:
     case StatusCode::kPermissionDenied:
+    case StatusCode::kUnauthenticated:
     case StatusCode::kFailedPrecondition:
       return 2;
     default:
@@ -28,16 +27,6 @@ CLI::App* Tool::Add(const std::string& name, const std::string& help, const std:
   if (!examples.empty()) command->footer("Examples:\n" + examples);
   command->callback([this, run = std::move(run)] { outcome = run(); });
   return command;
-}
-
-void AddAddress(CLI::App* command, std::string& address) {
-  const SessionOption& option = *FindSessionOption("address");
-  command->add_option("--address", address, std::string(option.help))
-      ->type_name(std::string(option.type_name))
-      ->capture_default_str()
-      ->check([&option](const std::string& given) {
-        return option.check(option.name, given).message();
-      });
 }
 
 }  // namespace millrace::cli

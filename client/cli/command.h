@@ -29,7 +29,4 @@ struct Tool {
                 std::function<Status()> run);
 };
 
-/// Adds --address, which takes one dispatcher or several.
-void AddAddress(CLI::App* command, std::string& address);
-
 }  // namespace millrace::cli

@@ -6,6 +6,7 @@
 namespace millrace::cli {
 
 void AddBatchCommand(Tool& tool);
+void AddCertsCommand(Tool& tool);
 void AddCheckCommand(Tool& tool);
 void AddCheckLogCommand(Tool& tool);
 void AddConsumeCommand(Tool& tool);
@@ -25,6 +26,7 @@ void AddWhereCommand(Tool& tool);
 
 inline void AddAllCommands(Tool& tool) {
   AddBatchCommand(tool);
+  AddCertsCommand(tool);
   AddCheckCommand(tool);
   AddCheckLogCommand(tool);
   AddConsumeCommand(tool);

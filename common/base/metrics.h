@@ -27,6 +27,8 @@ enum class Metric : std::size_t {
   kLeasesMoved,
   kSelfLeases,
   kRefusedRequests,
+  kRefusedConnections,
+  kCertificateExpiry,
   kDuplicateBatchesDropped,
   kDuplicateMismatch,
   kBatchesDelivered,

@@ -151,7 +151,7 @@ class InProcessConnector final : public Connector {
     auto endpoint = network_.FindDispatcher(address);
     return network_.Open<v1::AttachRequest, v1::AttachResponse>(
         from_, address, std::move(handler),
-        [&](auto stream) { return endpoint ? endpoint->OnAttach(stream, from_) : nullptr; });
+        [&](auto stream) { return endpoint ? endpoint->OnAttach(stream, Peer{from_}) : nullptr; });
   }
 
   std::shared_ptr<Stream<v1::WorkRequest>> Work(
@@ -160,7 +160,7 @@ class InProcessConnector final : public Connector {
     auto endpoint = network_.FindDispatcher(address);
     return network_.Open<v1::WorkRequest, v1::WorkResponse>(
         from_, address, std::move(handler),
-        [&](auto stream) { return endpoint ? endpoint->OnWork(stream, from_) : nullptr; });
+        [&](auto stream) { return endpoint ? endpoint->OnWork(stream, Peer{from_}) : nullptr; });
   }
 
   std::shared_ptr<Stream<v1::TraceRequest>> Trace(
@@ -175,15 +175,17 @@ class InProcessConnector final : public Connector {
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
     auto endpoint = network_.FindWorker(where.address);
     return network_.Open<v1::WantList, OutgoingPart>(
-        from_, where.address, std::move(handler),
-        [&](auto stream) { return endpoint ? endpoint->OnStreamBatches(stream, from_) : nullptr; });
+        from_, where.address, std::move(handler), [&](auto stream) {
+          return endpoint ? endpoint->OnStreamBatches(stream, Peer{from_}) : nullptr;
+        });
   }
 
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
                                 const std::string& digest, double, std::stop_token) override {
     auto endpoint = network_.FindWorker(address);
     if (!endpoint) return Unavailable("nobody listens at " + address);
-    MILLRACE_ASSIGN_OR_RETURN(const StaticBytes found, endpoint->OnGetStatic(fingerprint));
+    MILLRACE_ASSIGN_OR_RETURN(const StaticBytes found,
+                              endpoint->OnGetStatic(fingerprint, Peer{from_}));
     if (Xxh3(*found.bytes).ToHex() != digest) {
       return DataLoss("static tables from " + address + " differ from digest " + digest);
     }
@@ -201,7 +203,7 @@ class InProcessConnector final : public Connector {
   Result<v1::ServiceStatus> GetStatus(const std::string& address, double) override {
     auto endpoint = network_.FindDispatcher(address);
     if (!endpoint) return Unavailable("nobody listens at " + address);
-    return endpoint->OnGetStatus();
+    return endpoint->OnGetStatus(Peer{from_});
   }
   Status WatchStatus(const std::string& address, double period_seconds,
                      const std::function<void(const v1::ServiceStatus&)>& on_status,
@@ -224,7 +226,7 @@ class InProcessConnector final : public Connector {
                                     double) override {
     auto endpoint = network_.FindDispatcher(address);
     if (!endpoint) return Unavailable("nobody listens at " + address);
-    return endpoint->OnEndJob(request);
+    return endpoint->OnEndJob(request, Peer{from_});
   }
 
  private:

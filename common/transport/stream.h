@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/access/identity.h"
 #include "common/base/result.h"
 #include "millrace/v1/dispatcher.pb.h"
 #include "millrace/v1/worker.pb.h"
@@ -136,15 +137,17 @@ class Connector {
                                             double timeout_seconds) = 0;
 };
 
-/// The requests that a dispatcher answers. Thread-safe. `peer` is for messages. A handler of
-/// nullptr refuses the stream (while the dispatcher shuts down).
+/// The requests that a dispatcher answers. Thread-safe. The network has checked that `peer` may
+/// call the method (common/access/rights.h); where its right does not reach to everything, the
+/// endpoint looks at `peer` itself. A handler of nullptr refuses the stream (while the dispatcher
+/// shuts down).
 class DispatcherEndpoint {
  public:
   virtual ~DispatcherEndpoint() = default;
   virtual std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
-      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) = 0;
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer& peer) = 0;
   virtual std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
-      std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) = 0;
+      std::shared_ptr<Stream<v1::WorkResponse>> stream, const Peer& peer) = 0;
   virtual std::shared_ptr<StreamHandler<v1::TraceRequest>> OnTrace(
       std::shared_ptr<Stream<v1::TraceChunk>> /*stream*/) {
     return nullptr;
@@ -154,9 +157,10 @@ class DispatcherEndpoint {
       const v1::GetColumnRequest& request) {
     return NotFound("column " + request.column() + ": no columns are kept here");
   }
-  virtual Result<v1::ServiceStatus> OnGetStatus() = 0;
+  virtual Result<v1::ServiceStatus> OnGetStatus(const Peer& peer) = 0;
   virtual Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) = 0;
-  virtual Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) = 0;
+  virtual Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request,
+                                              const Peer& peer) = 0;
 };
 
 /// The static tables of a plan in the form in which a worker keeps them.
@@ -170,9 +174,9 @@ class WorkerEndpoint {
  public:
   virtual ~WorkerEndpoint() = default;
   virtual std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) = 0;
+      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) = 0;
   /// NotFound for a plan that is not ready on this worker.
-  virtual Result<StaticBytes> OnGetStatic(const std::string& fingerprint) = 0;
+  virtual Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer& peer) = 0;
 };
 
 }  // namespace millrace

@@ -109,14 +109,17 @@ v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider,
 
 }  // namespace
 
-Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
+Daemon::Daemon(const DaemonOptions& options, const DaemonSecurity& security,
+               std::shared_ptr<const Clock> clock, std::shared_ptr<Logger> log,
                std::function<void(const Status&)> on_broken)
     : options_(options),
       log_(std::move(log)),
       on_broken_(std::move(on_broken)),
-      clock_(std::make_shared<SystemClock>()),
+      clock_(std::move(clock)),
+      control_guard_("control", security, log_),
+      batch_guard_("batches", security, log_),
       arena_(MakeArena(options)),
-      connector_(MakeGrpcConnector({})),
+      connector_(MakeGrpcConnector({.tls = security.tls})),
       columns_(MakeKeptColumns(options, log_)),
       plugins_(
           std::make_shared<PluginRegistry>(PluginRegistryOptions{.plugins = options.plugins,
@@ -133,10 +136,18 @@ Daemon::Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
                                               std::shared_ptr<Logger> log,
                                               std::function<void(const Status&)> on_broken) {
-  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(log), std::move(on_broken)));
+  const auto clock = std::make_shared<SystemClock>();
+  MILLRACE_ASSIGN_OR_RETURN(const DaemonSecurity security,
+                            DaemonSecurity::Make(options, clock, log));
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(options, security, clock, std::move(log), std::move(on_broken)));
   if (options.role != Role::kWorker) MILLRACE_RETURN_IF_ERROR(daemon->StartDispatcher());
   if (options.role != Role::kDispatcher) MILLRACE_RETURN_IF_ERROR(daemon->StartWorker());
   Daemon* d = daemon.get();
+  if (security.tls != nullptr) {
+    d->security_ticker_ =
+        std::make_unique<Ticker>(std::chrono::seconds(1), [security] { security.Refresh(); });
+  }
   if (d->worker_) {
     d->worker_ticked_ = d->clock_->Now();
     d->ticker_ = std::make_unique<Ticker>(std::chrono::milliseconds(100), [d] {
@@ -171,24 +182,28 @@ Status Daemon::StartDispatcher() {
   if (options_.store.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(auto store, SqliteStore::Open(options_.state));
     MILLRACE_ASSIGN_OR_RETURN(
-        dispatcher_,
-        DispatcherService::Start(dispatcher, std::move(store), compiler, clock_, log_,
-                                 {.may_lead = nullptr, .on_broken_store = on_broken_}));
+        dispatcher_, DispatcherService::Start(
+                         dispatcher, std::move(store), compiler, clock_, log_,
+                         {.may_lead = nullptr, .on_broken_store = on_broken_, .security = [this] {
+                            return control_guard_.State();
+                          }}));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const EtcdAddress store, ParseEtcdAddress(options_.store));
     dispatcher.backend = "etcd";
-    dispatcher_ = std::make_shared<ElectedDispatcher>(dispatcher, store, options_.name, compiler,
-                                                      clock_, log_);
+    dispatcher_ =
+        std::make_shared<ElectedDispatcher>(dispatcher, store, options_.name, compiler, clock_,
+                                            log_, [this] { return control_guard_.State(); });
   }
   GrpcServerOptions server;
   server.listen = options_.listen;
+  server.security = control_guard_.ForServer(server.listen);
   MILLRACE_ASSIGN_OR_RETURN(
       control_, GrpcServer::Start(server, std::shared_ptr<DispatcherEndpoint>(dispatcher_)));
   control_address_ = WithPort(options_.listen, control_->port());
   dispatcher_->SetAddress(control_address_);
   log_->Info("listening",
              {{"for", "control"}, {"address", control_address_}, {"term", dispatcher_->term()}});
-  if (!IsLoopback(options_.listen)) {
+  if (options_.tls.empty() && !IsLoopback(options_.listen)) {
     log_->Warning("control is reachable from other hosts without encryption or authentication",
                   {{"address", control_address_}});
   }
@@ -204,25 +219,27 @@ Status Daemon::StartWorker() {
   worker.memory_bytes = options_.batch_memory();
   worker.memory_limit = options_.memory_limit;
   worker.version = MILLRACE_VERSION;
+  worker.security = [this] { return batch_guard_.State(); };
 
   // The port is known only after the server has begun to listen, and the server needs the worker
   // first. So consumers learn the address from the worker's first report, which Start sends.
   struct Late final : WorkerEndpoint {
     std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-        std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) override {
+        std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) override {
       const std::shared_ptr<WorkerService> w = worker.lock();
       return w ? w->OnStreamBatches(std::move(stream), peer) : nullptr;
     }
-    Result<StaticBytes> OnGetStatic(const std::string& fingerprint) override {
+    Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer& peer) override {
       const std::shared_ptr<WorkerService> w = worker.lock();
       if (!w) return Unavailable("the worker starts or stops");
-      return w->OnGetStatic(fingerprint);
+      return w->OnGetStatic(fingerprint, peer);
     }
     std::weak_ptr<WorkerService> worker;
   };
   auto late = std::make_shared<Late>();
   GrpcServerOptions server;
   server.listen = options_.batch_listen;
+  server.security = batch_guard_.ForServer(server.listen);
   MILLRACE_ASSIGN_OR_RETURN(batches_,
                             GrpcServer::Start(server, std::shared_ptr<WorkerEndpoint>(late)));
   batch_address_ = WithPort(options_.batch_listen, batches_->port());
@@ -245,7 +262,7 @@ Status Daemon::StartWorker() {
                            {"advertised", worker.address},
                            {"threads", worker.threads},
                            {"batch_memory", worker.memory_bytes}});
-  if (!IsLoopback(options_.batch_listen)) {
+  if (options_.tls.empty() && !IsLoopback(options_.batch_listen)) {
     log_->Warning("batches are reachable from other hosts without encryption or authentication",
                   {{"address", batch_address_}});
   }
@@ -284,8 +301,14 @@ void Daemon::AddMetrics(MetricSet& metrics) {
     if (!worker_ || !dataset.ok() || !dataset->open) continue;
     metrics.Add(Metric::kDatasetUnverified, {id, dataset->kind}, dataset->unverified);
   }
-  if (dispatcher_) dispatcher_->AddMetrics(metrics);
-  if (worker_) worker_->AddMetrics(metrics);
+  if (dispatcher_) {
+    dispatcher_->AddMetrics(metrics);
+    control_guard_.AddMetrics(metrics);
+  }
+  if (worker_) {
+    worker_->AddMetrics(metrics);
+    batch_guard_.AddMetrics(metrics);
+  }
 }
 
 void Daemon::TellHealth() {
@@ -358,6 +381,7 @@ void Daemon::DrainAndStop() {
   // The exporter takes some time to end. It ends while the rest is stopped.
   std::thread metrics_end([this] { metrics_.reset(); });
   health_ticker_.reset();
+  security_ticker_.reset();
   ticker_.reset();
   if (worker_) worker_->Stop();
   local_batches_.reset();

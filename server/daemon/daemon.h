@@ -22,6 +22,7 @@
 #include "common/transport/stream.h"
 #include "server/daemon/metrics_exporter.h"
 #include "server/daemon/options.h"
+#include "server/daemon/port_guard.h"
 #include "server/dispatcher/service/running_dispatcher.h"
 #include "server/pipeline/columns/kept_columns.h"
 #include "server/pipeline/plan_library.h"
@@ -55,7 +56,8 @@ class Daemon {
   void DrainAndStop();
 
  private:
-  Daemon(const DaemonOptions& options, std::shared_ptr<Logger> log,
+  Daemon(const DaemonOptions& options, const DaemonSecurity& security,
+         std::shared_ptr<const Clock> clock, std::shared_ptr<Logger> log,
          std::function<void(const Status&)> on_broken);
   Status StartDispatcher();
   Status StartWorker();
@@ -68,7 +70,9 @@ class Daemon {
   const DaemonOptions options_;
   const std::shared_ptr<Logger> log_;
   const std::function<void(const Status&)> on_broken_;
-  const std::shared_ptr<Clock> clock_;
+  const std::shared_ptr<const Clock> clock_;
+  PortGuard control_guard_;
+  PortGuard batch_guard_;
   const std::shared_ptr<SharedArena> arena_;  // null: none
   std::stop_source stop_fetching_;
   const std::shared_ptr<Connector> connector_;  // of the worker
@@ -84,6 +88,7 @@ class Daemon {
   std::unique_ptr<GrpcServer> batches_;
   std::unique_ptr<ShmServer> local_batches_;  // null: none
   std::atomic<Time> worker_ticked_;
+  std::unique_ptr<Ticker> security_ticker_;  // null: no TLS
   std::unique_ptr<Ticker> ticker_;
   std::unique_ptr<MetricsExporter> metrics_;  // null: none
   std::unique_ptr<HealthServer> health_;      // null: none

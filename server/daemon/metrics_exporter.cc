@@ -90,12 +90,17 @@ class Page final : public prometheus::Collectable {
 class HttpExporter final : public MetricsExporter {
  public:
   HttpExporter(const std::string& listen, std::shared_ptr<Page> page)
-      : page_(std::move(page)), exposer_(listen) {
+      : page_(std::move(page)), exposer_(Options(listen)) {
     exposer_.RegisterCollectable(page_);
   }
   int port() const override { return exposer_.GetListeningPorts().at(0); }
 
  private:
+  /// Of civetweb. A request that does not come to its end holds a thread until its time is over.
+  static std::vector<std::string> Options(const std::string& listen) {
+    return {"listening_ports", listen, "num_threads", "16", "request_timeout_ms", "1000"};
+  }
+
   const std::shared_ptr<Page> page_;
   prometheus::Exposer exposer_;
 };

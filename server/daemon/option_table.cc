@@ -1,6 +1,7 @@
 #include "server/daemon/option_table.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -20,6 +21,11 @@ OptionDefault None(const std::string& shown) {
 
 OptionDefault OfHost(const std::string& shown, std::function<std::string(const HostLimits&)> text) {
   return {shown, std::move(text)};
+}
+
+std::string TlsOfEnvironment() {
+  const char* const folder = std::getenv("MILLRACE_TLS");
+  return folder == nullptr ? "" : folder;
 }
 
 std::string DefaultThreads(const HostLimits& host) {
@@ -123,6 +129,27 @@ const std::vector<Option>& OptionTable() {
        Whole(&O::threads, 1, kMostThreads),
        OfHost("the CPUs of affinity and cgroup", &DefaultThreads),
        "batches built at once"},
+      {"tls",
+       {kDispatcher, kWorker, kServe},
+       Text(&O::tls),
+       OfHost("$MILLRACE_TLS, or none", [](const HostLimits&) { return TlsOfEnvironment(); }),
+       "folder with ca.crt, tls.crt and tls.key; all peers then need certificates of that CA"},
+      {"access",
+       {kDispatcher, kWorker, kServe},
+       Text(&O::access),
+       None("none"),
+       "file that says what names and tokens may do; needs tls"},
+      {"insecure",
+       {kDispatcher, kWorker, kServe},
+       Switch(&O::insecure),
+       Fixed("false"),
+       "true: listen beyond loopback without TLS, so that everybody there can do everything"},
+      {"shared_memory_group",
+       {kDispatcher, kWorker, kServe},
+       Text(&O::shared_memory_group),
+       None("none"),
+       "group of this host whose members are served on loopback and in shared memory, beside the "
+       "daemon's own user and root"},
       {"shared_memory",
        {kWorker, kServe},
        Switch(&O::shared_memory),

@@ -53,6 +53,41 @@ Status CheckAdvertised(const OptionTexts& texts, const DaemonOptions& options) {
             where("batch_listen"));
 }
 
+/// Checks that nobody on the network is let in by mistake.
+Status CheckExposed(const OptionTexts& texts, const DaemonOptions& options) {
+  const auto where = [&texts](const std::string& name) {
+    const auto given = texts.values.find(name);
+    return given == texts.values.end() ? OptionText() : given->second;
+  };
+  if (options.tls.empty()) {
+    if (!options.access.empty()) {
+      return At(InvalidArgument("option access: needs tls, since without it nobody proves a name"),
+                where("access"));
+    }
+  } else if (options.insecure) {
+    return At(InvalidArgument("option insecure: expected without tls, which is given too"),
+              where("insecure"));
+  }
+  if (!options.tls.empty() || options.insecure) return OkStatus();
+  struct Port {
+    const char* option;
+    const std::string& address;
+    bool open;
+  };
+  for (const Port& port :
+       {Port{"listen", options.listen, options.role != Role::kWorker},
+        Port{"batch_listen", options.batch_listen, options.role != Role::kDispatcher}}) {
+    if (!port.open || IsLoopback(port.address)) continue;
+    return At(InvalidArgument(fmt::format(
+                  "option {}: other hosts can connect to {}, and could read datasets and end jobs: "
+                  "give --tls DIR (`millrace certs` makes certificates), or --insecure inside a "
+                  "network that you trust",
+                  port.option, port.address)),
+              where(port.option));
+  }
+  return OkStatus();
+}
+
 /// The cache gets a quarter of the limit unless the text says otherwise.
 Status CompleteCacheBytes(const OptionTexts& texts, DaemonOptions& options) {
   const auto given = texts.values.find("cache_bytes");
@@ -194,6 +229,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
     MILLRACE_RETURN_IF_ERROR(ReadOption(option, texts, host, options));
   }
   MILLRACE_RETURN_IF_ERROR(CheckAdvertised(texts, options));
+  MILLRACE_RETURN_IF_ERROR(CheckExposed(texts, options));
   MILLRACE_RETURN_IF_ERROR(CompleteCacheBytes(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadDatasets(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadInMemory(texts, options));

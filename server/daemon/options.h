@@ -59,6 +59,10 @@ struct DaemonOptions {
   bool log_json = false;
   bool shared_memory = false;
   bool skip_bad = false;
+  std::string tls;                    // folder with ca.crt, tls.crt and tls.key; empty: no TLS
+  std::string access;                 // access file; empty: certificates say all
+  bool insecure = false;              // whether addresses beyond loopback may do without TLS
+  std::string shared_memory_group;    // whose members are served on loopback; empty: none
   std::string in_memory;              // ids of datasets that are copied into memory, with commas
   std::uint64_t cache_bytes = 0;      // memory for examples that pipelines with `cache` keep
   std::string cache_dir;              // folder for such examples; empty: none

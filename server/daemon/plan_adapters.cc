@@ -123,6 +123,13 @@ class LibraryCompiler final : public PlanCompiler {
     if (FirstOpening(*library_, pipeline->datasets())) return std::nullopt;
     return FindMissingColumns(*library_, *pipeline, *columns_);
   }
+  std::vector<std::string> NamedBy(const v1::PipelineText& text) override {
+    const Result<Pipeline> pipeline = library_->Parse(ToSource(text));
+    if (!pipeline.ok()) return {};
+    std::vector<std::string> ids = library_->NamedPlugins(*pipeline);
+    ids.insert(ids.end(), pipeline->datasets().begin(), pipeline->datasets().end());
+    return ids;
+  }
   std::vector<std::string> MissingPlugins(const v1::PipelineText& text) override {
     // This process's own worker could not serve such a plan.
     if (keep_plans_) return {};

@@ -134,6 +134,8 @@ class PlanLibrary {
   /// The plugins that a pipeline names and that are not among the datasets, by their ids as
   /// datasets ("plugin:speech").
   std::vector<std::string> MissingPlugins(const Pipeline& pipeline) const;
+  /// The plugins that a pipeline names, as datasets; none if its parts do not fit together.
+  std::vector<std::string> NamedPlugins(const Pipeline& pipeline) const;
 
   /// The folders that may hold the measured columns of a dataset, the first writable one of which
   /// gets them: beside its index, or in the cache alone if the dataset is not known here.

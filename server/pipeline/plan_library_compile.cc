@@ -68,7 +68,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
   return CompileParts(parts, dataset_id, pipeline, order_pipeline, nullptr);
 }
 
-std::vector<std::string> PlanLibrary::MissingPlugins(const Pipeline& pipeline) const {
+std::vector<std::string> PlanLibrary::NamedPlugins(const Pipeline& pipeline) const {
   const Result<PlanParts> parts = PlanParts::FromPipeline(pipeline);
   if (!parts.ok()) return {};
   std::set<std::string> named;
@@ -87,11 +87,13 @@ std::vector<std::string> PlanLibrary::MissingPlugins(const Pipeline& pipeline) c
   };
   name_all(*parts);
   for (const BranchPart& branch : parts->Get<BranchesPart>().branches) name_all(branch.parts);
-  std::vector<std::string> missing;
+  return {named.begin(), named.end()};
+}
+
+std::vector<std::string> PlanLibrary::MissingPlugins(const Pipeline& pipeline) const {
+  std::vector<std::string> missing = NamedPlugins(pipeline);
   const auto entries = Entries();
-  for (const std::string& id : named) {
-    if (!entries.contains(id)) missing.push_back(id);
-  }
+  std::erase_if(missing, [&](const std::string& id) { return entries.contains(id); });
   return missing;
 }
 

@@ -10,14 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/plugin_id.h"
 #include "common/base/result.h"
 #include "common/base/time.h"
 #include "common/tensor/tensor_type.h"
 
 namespace millrace {
-
-/// As a dataset, a plugin has the id "plugin:NAME". No other id can have a colon.
-inline constexpr std::string_view kPluginIdPrefix = "plugin:";
 
 /// A module that pipelines may name.
 struct PluginConfig {

@@ -134,13 +134,15 @@ double CpuSeconds() {
 class Worker final : public WorkerEndpoint, public StreamHandler<v1::WantList> {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string&) override {
+      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
     MutexLock lock(mutex_);
     stream_ = std::move(stream);
     changed_.NotifyAll();
     return std::shared_ptr<StreamHandler<v1::WantList>>(std::shared_ptr<void>(), this);
   }
-  Result<StaticBytes> OnGetStatic(const std::string&) override { return NotFound("none"); }
+  Result<StaticBytes> OnGetStatic(const std::string&, const Peer&) override {
+    return NotFound("none");
+  }
   void OnMessage(v1::WantList) override {}
   void OnWriteDone() override {
     MutexLock lock(mutex_);

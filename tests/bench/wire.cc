@@ -164,12 +164,12 @@ class Feed final : public StreamHandler<v1::WantList> {
 class Source final : public WorkerEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string&) override {
+      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
     auto feed = std::make_shared<Feed>(std::move(stream));
     first_.set_value(feed);
     return feed;
   }
-  Result<StaticBytes> OnGetStatic(const std::string&) override {
+  Result<StaticBytes> OnGetStatic(const std::string&, const Peer&) override {
     return NotFound("no tables here");
   }
 

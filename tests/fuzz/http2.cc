@@ -63,16 +63,16 @@ class Echo final : public StreamHandler<In> {
 class FuzzedDispatcher final : public DispatcherEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
-      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string&) override {
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer&) override {
     return std::make_shared<Echo<v1::AttachRequest, v1::AttachResponse>>(std::move(stream),
                                                                          v1::AttachResponse());
   }
   std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
-      std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string&) override {
+      std::shared_ptr<Stream<v1::WorkResponse>> stream, const Peer&) override {
     return std::make_shared<Echo<v1::WorkRequest, v1::WorkResponse>>(std::move(stream),
                                                                      v1::WorkResponse());
   }
-  Result<v1::ServiceStatus> OnGetStatus() override {
+  Result<v1::ServiceStatus> OnGetStatus(const Peer&) override {
     v1::ServiceStatus status;
     status.set_version("here");
     return status;
@@ -80,7 +80,7 @@ class FuzzedDispatcher final : public DispatcherEndpoint {
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override {
     return NotFound("no worker " + request.worker());
   }
-  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override {
+  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request, const Peer&) override {
     return NotFound("no job " + request.job());
   }
 };
@@ -88,7 +88,7 @@ class FuzzedDispatcher final : public DispatcherEndpoint {
 class FuzzedWorker final : public WorkerEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string&) override {
+      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
     static const auto data = std::make_shared<const std::string>(1000, 'd');
     OutgoingPart part;
     part.part.set_total_bytes(data->size());
@@ -96,7 +96,7 @@ class FuzzedWorker final : public WorkerEndpoint {
     part.owner = data;
     return std::make_shared<Echo<v1::WantList, OutgoingPart>>(std::move(stream), std::move(part));
   }
-  Result<StaticBytes> OnGetStatic(const std::string& fingerprint) override {
+  Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer&) override {
     if (fingerprint != "known") return NotFound("plan " + fingerprint + " is not ready");
     return tables_;
   }

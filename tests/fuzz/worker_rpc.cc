@@ -89,7 +89,7 @@ class Hostile {
     After();
 
     const StreamId id = ++last_stream_;
-    RequireOk(state_.OnStreamOpened(id, "honest"), "a stream of an honest consumer");
+    RequireOk(state_.OnStreamOpened(id, {"honest"}), "a stream of an honest consumer");
     streams_[id].open = true;
     v1::WantList wants;
     wants.set_protocol(kProtocol);
@@ -137,7 +137,7 @@ class Hostile {
     switch (event.kind % kKinds) {
       case kOpenStream:
         ++last_stream_;
-        streams_[last_stream_].open = state_.OnStreamOpened(last_stream_, "hostile").ok();
+        streams_[last_stream_].open = state_.OnStreamOpened(last_stream_, {"hostile"}).ok();
         return;
       case kWants:
         if (!open) return;

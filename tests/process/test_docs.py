@@ -69,6 +69,7 @@ def test_every_command_in_the_documents_runs():
                          "127.0.0.1:0", "--port-file", port)
         c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
                              daemon.popen)
+        c.tls_address = start_with_tls(c, work)
         for page in PAGES:
             for name, text in files(page):
                 (work / name).write_text(text)
@@ -78,6 +79,17 @@ def test_every_command_in_the_documents_runs():
                 run_one(localise(line, c), page, c, work)
                 ran += 1
     check(ran >= 6, f"only {ran} commands were found")
+
+
+def start_with_tls(c, work):
+    """Starts a daemon with a certificate of the folder that the documents make; returns its
+    address."""
+    c.run("certs", work / "tls")
+    port = c.folder / "port-tls"
+    daemon = c.start("tls", binary("daemon"), "serve", "--dataset", f"stdlib={DATA}", "--state",
+                     c.folder / "tls-state", "--listen", "127.0.0.1:0", "--batch-listen",
+                     "127.0.0.1:0", "--port-file", port, "--tls", work / "tls" / "serve")
+    return wait_for(lambda: port.exists() and port.read_text().strip(), "no port", daemon.popen)
 
 
 def run_one(line, page, c, work):
@@ -92,8 +104,13 @@ def run_one(line, page, c, work):
     if ">" in arguments:
         into = work / arguments.pop()
         arguments.pop()
-    if program == "cli" and arguments[0] in CLIENTS and "--address" not in line:
-        arguments += ["--address", c.address]
+    if program == "cli" and arguments[0] in CLIENTS:
+        with_tls = "--tls" in arguments
+        address = c.tls_address if with_tls else c.address
+        if "--address" not in line:
+            arguments += ["--address", address]
+        elif with_tls:
+            arguments[arguments.index("--address") + 1] = address
     if arguments[0] == "top" and "--once" not in arguments:
         run_until_interrupted(arguments, page, line, c)
         return
@@ -117,6 +134,9 @@ def run_daemon(arguments, page, line, c, work):
     port = c.folder / f"port-{time.monotonic_ns()}"
     role = arguments[0]
     kept = [re.sub(r"^(\w+)=(\w+)$", lambda m: f"{m[1]}={work / m[2]}", a) for a in arguments]
+    if "--tls" in kept:
+        i = kept.index("--tls")
+        kept[i + 1] = str(work / kept[i + 1])
     for flag in ("--listen", "--batch-listen"):
         if flag in kept:
             i = kept.index(flag)

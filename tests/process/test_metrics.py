@@ -14,6 +14,7 @@ PROBES = ("--metrics-listen", "127.0.0.1:0")
 FROM_THE_START = {
     "millrace_leases_granted_total": "", "millrace_self_leases_total": "",
     "millrace_leases_moved_total": 'reason="failing"',
+    "millrace_refused_connections_total": 'port="control",reason="user"',
     "millrace_duplicate_batches_dropped_total": "", "millrace_duplicate_mismatch_total": "",
     "millrace_file_verify_failures_total": 'kind="served"',
     "millrace_examples_dropped_total": 'reason="too_large"', "millrace_prefetch_bytes": "",
@@ -55,7 +56,7 @@ def documented():
     row = re.compile(r"^\| `(millrace_\w+)(?:\{([\w,]+)\})?` \| (\w+) \| ([\w, ]+) \| (.+) \|$", re.M)
     rows = {m[1]: (m[3], tuple((m[2] or "").split(",")) if m[2] else (), m[4], m[5])
             for m in row.finditer(PAGE.read_text())}
-    check(len(rows) == 40, f"{len(rows)} metrics in {PAGE}")
+    check(len(rows) == 42, f"{len(rows)} metrics in {PAGE}")
     return rows
 
 

@@ -357,7 +357,7 @@ void World::OpenBatches(std::size_t index, client::StreamId stream, const std::s
       });
   trainer.links[stream] = link;
   workers_[w]->streams[id].link = link;
-  if (!workers_[w]->machine->OnStreamOpened(id, trainer.where).ok()) Fail("a stream is refused");
+  if (!workers_[w]->machine->OnStreamOpened(id, {trainer.where}).ok()) Fail("a stream is refused");
 }
 
 }  // namespace millrace::sim

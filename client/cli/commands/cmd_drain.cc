@@ -9,10 +9,10 @@
 #include <fmt/core.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/commands/connection.h"
 #include "client/cli/numbers.h"
 #include "client/cli/stop_signals.h"
 #include "common/system/stop_wait.h"
-#include "common/transport/grpc/grpc_client.h"
 
 namespace millrace::cli {
 namespace {
@@ -21,7 +21,7 @@ constexpr double kAnswerSeconds = 10;
 constexpr std::chrono::duration<double> kLookEvery{0.2};
 
 struct DrainArguments {
-  std::string address = "127.0.0.1:7700";
+  Connection connection;
   std::string worker;
   double timeout_seconds = 300;
 };
@@ -35,17 +35,20 @@ std::uint32_t LeasesOf(const v1::ServiceStatus& status, const v1::Number& id) {
 }
 
 Status Drain(const DrainArguments& options) {
-  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Connector> connector,
+                            Connect(options.connection));
   v1::DrainWorkerRequest request;
   request.set_worker(options.worker);
-  MILLRACE_ASSIGN_OR_RETURN(const v1::DrainWorkerResponse drained,
-                            connector->DrainWorker(options.address, request, kAnswerSeconds));
+  MILLRACE_ASSIGN_OR_RETURN(
+      const v1::DrainWorkerResponse drained,
+      connector->DrainWorker(options.connection.address, request, kAnswerSeconds));
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options.timeout_seconds);
   while (true) {
-    const Result<v1::ServiceStatus> status = connector->GetStatus(options.address, kAnswerSeconds);
+    const Result<v1::ServiceStatus> status =
+        connector->GetStatus(options.connection.address, kAnswerSeconds);
     if (status.ok() && LeasesOf(*status, drained.id()) == 0) {
       std::printf("worker %s is empty\n", options.worker.c_str());
       return OkStatus();
@@ -76,7 +79,7 @@ void AddDrainCommand(Tool& tool) {
   command->add_option("worker", options->worker, "name, address or number of the worker")
       ->required()
       ->type_name("WORKER");
-  AddAddress(command, options->address);
+  AddConnection(command, options->connection);
   command->add_option("--timeout", options->timeout_seconds, "seconds to wait until it is empty")
       ->check(Seconds())
       ->type_name("SECONDS")

@@ -12,17 +12,17 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/commands/connection.h"
 #include "client/cli/numbers.h"
 #include "client/cli/stop_signals.h"
 #include "client/cli/top/status_table.h"
 #include "common/system/stop_wait.h"
-#include "common/transport/grpc/grpc_client.h"
 
 namespace millrace::cli {
 namespace {
 
 struct StatusArguments {
-  std::string address = "127.0.0.1:7700";
+  Connection connection;
   std::string format = "table";
   bool watch = false;
   bool details = false;
@@ -50,9 +50,10 @@ Result<std::string> Format(const v1::ServiceStatus& status, const StatusArgument
 }
 
 Status ShowOnce(const StatusArguments& options, Table table) {
+  MILLRACE_ASSIGN_OR_RETURN(const auto connector, Connect(options.connection));
   MILLRACE_ASSIGN_OR_RETURN(
       const v1::ServiceStatus status,
-      MakeGrpcConnector({})->GetStatus(options.address, options.timeout_seconds));
+      connector->GetStatus(options.connection.address, options.timeout_seconds));
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, Format(status, options, table, false));
   std::fputs(text.c_str(), stdout);
   return OkStatus();
@@ -67,11 +68,13 @@ Status Watch(const StatusArguments& options, Table table) {
     std::printf("%s%s", clear, text.ok() ? text->c_str() : text.status().message().c_str());
     std::fflush(stdout);
   };
-  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Connector> connector,
+                            Connect(options.connection));
   while (!stop.stop_requested()) {
-    const Status end =
-        connector->WatchStatus(options.address, options.period_seconds, print, stop.get_token());
+    const Status end = connector->WatchStatus(options.connection.address, options.period_seconds,
+                                              print, stop.get_token());
     if (end.ok()) continue;
+    if (!MayHelpToRetry(end)) return end;
     // A dispatcher that is away may come back, so watching goes on.
     std::fprintf(stderr, "%s\n", end.message().c_str());
     WaitUnlessStopped(stop.get_token(), std::chrono::duration<double>(options.period_seconds));
@@ -86,8 +89,9 @@ Status Show(const StatusArguments& options, Table table) {
 Status EndJob(const StatusArguments& options) {
   v1::EndJobRequest request;
   request.set_job(options.job);
+  MILLRACE_ASSIGN_OR_RETURN(const auto connector, Connect(options.connection));
   const Result<v1::EndJobResponse> response =
-      MakeGrpcConnector({})->EndJob(options.address, request, options.timeout_seconds);
+      connector->EndJob(options.connection.address, request, options.timeout_seconds);
   if (!response.ok()) return response.status();
   std::printf("job %s ended, %u session%s turned out\n", options.job.c_str(), response->sessions(),
               response->sessions() == 1 ? "" : "s");
@@ -95,7 +99,7 @@ Status EndJob(const StatusArguments& options) {
 }
 
 void AddShowOptions(CLI::App* command, StatusArguments& options) {
-  AddAddress(command, options.address);
+  AddConnection(command, options.connection);
   command->add_option("--format", options.format, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();

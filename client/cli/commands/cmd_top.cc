@@ -15,6 +15,7 @@
 #include <fmt/core.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/commands/connection.h"
 #include "client/cli/numbers.h"
 #include "client/cli/stop_signals.h"
 #include "client/cli/top/terminal.h"
@@ -22,7 +23,6 @@
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
 #include "common/system/stop_wait.h"
-#include "common/transport/grpc/grpc_client.h"
 
 namespace millrace::cli {
 namespace {
@@ -33,7 +33,7 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLook(50);
 
 struct TopArguments {
-  std::string address = "127.0.0.1:7700";
+  Connection connection;
   std::string sort = "name";
   double period_seconds = 2;
   bool once = false;
@@ -102,12 +102,13 @@ Status PrintFrames(const TopArguments& options) {
     printed = Print(TopFrame(history.before(), history.now(), view));
     if (options.once || !printed.ok()) stop.request_stop();
   };
-  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Connector> connector,
+                            Connect(options.connection));
   while (!stop.stop_requested()) {
-    const Status end = connector->WatchStatus(options.address, options.period_seconds, on_status,
-                                              stop.get_token());
+    const Status end = connector->WatchStatus(options.connection.address, options.period_seconds,
+                                              on_status, stop.get_token());
     if (end.ok()) continue;
-    if (options.once) return end;
+    if (options.once || !MayHelpToRetry(end)) return end;
     std::fprintf(stderr, "%s\n", end.message().c_str());
     WaitUnlessStopped(stop.get_token(), std::chrono::duration<double>(options.period_seconds));
   }
@@ -165,7 +166,7 @@ class Screen {
     changed_ = false;
     std::vector<std::string> lines;
     if (history_.empty()) {
-      lines = {view_.notice.empty() ? "waiting for the dispatcher at " + options_.address
+      lines = {view_.notice.empty() ? "waiting for the dispatcher at " + options_.connection.address
                                     : view_.notice};
       lines[0].resize(std::min(lines[0].size(), size_.columns));
     } else {
@@ -222,11 +223,12 @@ Status ShowScreen(const TopArguments& options) {
     stop.request_stop();
   });
   Mailbox mailbox;
-  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Connector> connector,
+                            Connect(options.connection));
   std::jthread watch([&] {
     while (!stop.stop_requested()) {
       const Status end = connector->WatchStatus(
-          options.address, options.period_seconds,
+          options.connection.address, options.period_seconds,
           [&](const v1::ServiceStatus& status) { mailbox.Put(status); }, stop.get_token());
       if (end.ok()) continue;
       mailbox.PutError(end.message());
@@ -253,7 +255,7 @@ void AddTopCommand(Tool& tool) {
       [options] {
         return options->once || !Terminal::Usable() ? PrintFrames(*options) : ShowScreen(*options);
       });
-  AddAddress(command, options->address);
+  AddConnection(command, options->connection);
   command->add_option("--period", options->period_seconds, "seconds between two looks")
       ->check(Seconds(0.1))
       ->type_name("SECONDS")

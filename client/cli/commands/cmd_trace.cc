@@ -11,11 +11,11 @@
 #include <fmt/core.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/commands/connection.h"
 #include "client/cli/numbers.h"
 #include "client/cli/stop_signals.h"
 #include "client/cli/trace/trace_recording.h"
 #include "common/system/mutex.h"
-#include "common/transport/grpc/grpc_client.h"
 
 namespace millrace::cli {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::size_t kMostSpans = 2'000'000;
 constexpr std::chrono::seconds kLateness(30);
 
 struct TraceArguments {
-  std::string address = "127.0.0.1:7700";
+  Connection connection;
   std::uint32_t seconds = 5;
 };
 
@@ -104,10 +104,11 @@ Status RunTrace(const TraceArguments& options) {
   const auto receiver = std::make_shared<Receiver>();
   // An interrupted trace is shorter, but just as valid.
   const StopSignals signals([receiver] { receiver->Interrupt(); });
-  const std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Connector> connector,
+                            Connect(options.connection));
   Result<TraceRecording> recording = Unavailable("not begun");
   {
-    const auto stream = connector->Trace(options.address, receiver);
+    const auto stream = connector->Trace(options.connection.address, receiver);
     v1::TraceRequest request;
     request.set_seconds(options.seconds);
     stream->Write(std::move(request));
@@ -116,7 +117,7 @@ Status RunTrace(const TraceArguments& options) {
   }
   connector->WaitForStreams(Connector::kStreamsEndSeconds);
   if (!recording.ok()) {
-    return recording.status().WithContext("dispatcher at " + options.address);
+    return recording.status().WithContext("dispatcher at " + options.connection.address);
   }
   // Write errors are kept in the state of stdout, which main checks.
   recording->WriteJson(
@@ -134,7 +135,7 @@ void AddTraceCommand(Tool& tool) {
                "  millrace trace --seconds 5 > trace.json   # open it at https://ui.perfetto.dev\n"
                "Ctrl-C ends it earlier.\n",
                [options] { return RunTrace(*options); });
-  AddAddress(command, options->address);
+  AddConnection(command, options->connection);
   command->add_option("--seconds", options->seconds, "how long to record")
       ->transform(WholeNumber(1, 600))
       ->type_name("SECONDS")

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include "client/cli/text_table.h"
@@ -194,6 +195,37 @@ std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::Servi
   return datasets;
 }
 
+/// "2026-11-27", by UTC.
+std::string Day(std::int64_t unix_seconds) {
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
+}
+
+/// How ports are protected, and what they have refused. Empty if there is no TLS and nothing was
+/// refused.
+std::string PortsTable(const v1::ServiceStatus& status) {
+  TextTable ports({"PORT", "TLS", "REFUSED CONNECTIONS", "REFUSED CALLS"});
+  const auto counts = [](const google::protobuf::Map<std::string, std::uint64_t>& map) {
+    std::string text;
+    for (const auto& [reason, count] : std::map(map.begin(), map.end())) {
+      if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, reason);
+    }
+    return text;
+  };
+  const auto add = [&](const std::string& port, const v1::PortSecurity& security) {
+    const std::string connections = counts(security.refused_connections());
+    const std::string calls = counts(security.refused_calls());
+    if (!security.tls() && connections.empty() && calls.empty()) return;
+    ports.Add({port,
+               security.tls() ? "until " + Day(security.certificate_ends_unix_seconds()) : "no",
+               connections.empty() ? "0" : connections, calls.empty() ? "0" : calls});
+  };
+  add("control", status.security());
+  for (const v1::WorkerStatus& worker : status.workers()) {
+    add("batches of " + worker.name(), worker.security());
+  }
+  return ports.size() == 0 ? "" : Section("ports", ports);
+}
+
 std::string StatusTable(const v1::ServiceStatus& status) {
   std::string text = fmt::format("millrace {} at {}, up {}, term {}\n", status.version(),
                                  status.address(), Period(status.uptime_seconds()), status.term());
@@ -241,7 +273,7 @@ std::string StatusTable(const v1::ServiceStatus& status) {
                    fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()),
                    WaitText(consumer.now()), consumer.why()});
   }
-  return text + Section("consumers", consumers);
+  return text + Section("consumers", consumers) + PortsTable(status);
 }
 
 std::string DetailedStatusTable(const v1::ServiceStatus& status) {

@@ -8,6 +8,8 @@
 #include "client/session/run/session_runner.h"
 #include "common/base/protocol_version.h"
 #include "common/epoch/cursor.h"
+#include "common/security/tls_folder.h"
+#include "common/system/clock.h"
 #include "common/system/host.h"
 #include "common/system/malloc.h"
 #include "common/system/mutex.h"
@@ -117,7 +119,10 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
     MILLRACE_ASSIGN_OR_RETURN(real.device, MakeDevice(options.device, limits));
   }
   if (real.connector == nullptr) {
-    real.connector = MakeGrpcConnector({});
+    MILLRACE_ASSIGN_OR_RETURN(
+        auto tls, OpenClientTls(options.tls, std::make_shared<SystemClock>(),
+                                options.logger != nullptr ? options.logger : MakeNullLogger()));
+    real.connector = MakeGrpcConnector({.tls = std::move(tls)});
     if (options.shared_memory) {
       real.connector = MakeShmConnector(std::move(real.connector), NetworkHostId(),
                                         [device = real.device](std::span<const std::byte> bytes) {

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "common/base/protocol_limits.h"
 #include "common/system/mutex.h"
 #include "common/system/ticker.h"
+#include "common/transport/grpc/grpc_channels.h"
 #include "common/transport/grpc/grpc_client_call.h"
 #include "common/transport/grpc/grpc_deadline.h"
 #include "common/transport/grpc/grpc_status.h"
@@ -80,12 +80,36 @@ Result<std::string> ReadParts(grpc::ClientReader<Part>& reader, grpc::ClientCont
   return bytes;
 }
 
-constexpr std::size_t kMostChannels = 64;
 constexpr double kLeadsWithinSeconds = 2;
+
+/// Adds the reason to the status with which a stream ends, if its connection failed because of TLS.
+template <class In>
+class Explained final : public StreamHandler<In> {
+ public:
+  Explained(std::shared_ptr<StreamHandler<In>> handler, std::shared_ptr<GrpcChannels> channels,
+            std::string address, PeerRole role)
+      : handler_(std::move(handler)),
+        channels_(std::move(channels)),
+        address_(std::move(address)),
+        role_(role) {}
+  void OnMessage(In message) override { handler_->OnMessage(std::move(message)); }
+  void OnWriteDone() override { handler_->OnWriteDone(); }
+  void OnClosed(const Status& status) override {
+    // The channels may outlive their connector by this call, but not this handler.
+    handler_->OnClosed(channels_->ExplainLater(status, address_, role_));
+  }
+
+ private:
+  const std::shared_ptr<StreamHandler<In>> handler_;
+  const std::shared_ptr<GrpcChannels> channels_;
+  const std::string address_;
+  const PeerRole role_;
+};
 
 class GrpcConnector final : public Connector {
  public:
-  explicit GrpcConnector(const GrpcClientOptions& options) : options_(options) {}
+  explicit GrpcConnector(const GrpcClientOptions& options)
+      : options_(options), channels_(std::make_shared<GrpcChannels>(options)) {}
 
   void WaitForStreams(double timeout_seconds) override { calls_->WaitForNone(timeout_seconds); }
 
@@ -95,9 +119,10 @@ class GrpcConnector final : public Connector {
     using C = GrpcClientCall<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse,
                              v1::AttachResponse>;
     auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
-    auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
-      stub->async()->Attach(&context, reactor);
-    });
+    auto call =
+        Begin<C>(std::move(handler), address, [&](grpc::ClientContext& context, C* reactor) {
+          stub->async()->Attach(&context, reactor);
+        });
     return std::make_shared<GrpcStream<C, v1::AttachRequest>>(std::move(call));
   }
 
@@ -106,29 +131,31 @@ class GrpcConnector final : public Connector {
       std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) override {
     using C = GrpcClientCall<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
     auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
-    auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
-      stub->async()->Work(&context, reactor);
-    });
+    auto call = Begin<C>(
+        std::move(handler), address,
+        [&](grpc::ClientContext& context, C* reactor) { stub->async()->Work(&context, reactor); });
     return std::make_shared<GrpcStream<C, v1::WorkRequest>>(std::move(call));
   }
 
   std::shared_ptr<Stream<v1::TraceRequest>> Trace(
       const std::string& address, std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
     using C = GrpcClientCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
-    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(Leading(address)));
-    auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
-      stub->async()->Trace(&context, reactor);
-    });
+    const std::string leading = Leading(address);
+    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(leading));
+    auto call = Begin<C>(
+        std::move(handler), leading,
+        [&](grpc::ClientContext& context, C* reactor) { stub->async()->Trace(&context, reactor); });
     return std::make_shared<GrpcStream<C, v1::TraceRequest>>(std::move(call));
   }
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
     using C = GrpcClientCall<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;
-    grpc::GenericStub stub(Channel(where.address));
-    auto call = C::Begin(std::move(handler), calls_, [&](grpc::ClientContext& context, C* reactor) {
+    grpc::GenericStub stub(channels_->Get(where.address, PeerRole::kWorker));
+    const auto prepare = [&](grpc::ClientContext& context, C* reactor) {
       stub.PrepareBidiStreamingCall(&context, "/millrace.v1.Worker/StreamBatches", {}, reactor);
-    });
+    };
+    auto call = Begin<C>(std::move(handler), where.address, prepare, PeerRole::kWorker);
     return std::make_shared<GrpcStream<C, v1::WantList>>(std::move(call));
   }
 
@@ -141,10 +168,13 @@ class GrpcConnector final : public Connector {
     v1::GetStaticRequest request;
     request.set_fingerprint(fingerprint);
     request.set_digest(digest);
-    auto stub = v1::Worker::NewStub(Channel(address));
+    channels_->Prepare(context);
+    auto stub = v1::Worker::NewStub(channels_->Get(address, PeerRole::kWorker));
     const auto reader = stub->GetStatic(&context, request);
-    MILLRACE_ASSIGN_OR_RETURN(
-        std::string bytes, ReadParts(*reader, context, silence, "static tables from " + address));
+    Result<std::string> read =
+        ReadParts(*reader, context, silence, "static tables from " + address);
+    if (!read.ok()) return channels_->Explain(read.status(), address, PeerRole::kWorker);
+    std::string bytes = *std::move(read);
     if (Xxh3(bytes).ToHex() != digest) {
       return DataLoss("static tables from " + address + ": " + std::to_string(bytes.size()) +
                       " bytes that differ from digest " + digest);
@@ -158,6 +188,7 @@ class GrpcConnector final : public Connector {
     grpc::ClientContext context;
     const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     SilenceLimit silence(context, silence_seconds);
+    channels_->Prepare(context);
     auto stub = v1::Dispatcher::NewStub(Channel(address));
     const auto reader = stub->GetColumn(&context, request);
     return ReadParts(*reader, context, silence,
@@ -180,6 +211,7 @@ class GrpcConnector final : public Connector {
     request.set_period_seconds(period_seconds);
     const double limit = 3 * period_seconds + options_.silence_seconds;
     SilenceLimit silence(context, limit);
+    channels_->Prepare(context);
     auto stub = v1::Dispatcher::NewStub(Channel(address));
     auto reader = stub->WatchStatus(&context, request);
     v1::ServiceStatus status;
@@ -187,8 +219,10 @@ class GrpcConnector final : public Connector {
       silence.Heard();
       on_status(status);
     }
-    const Status end = FromGrpcStatus(reader->Finish()).WithContext("dispatcher at " + address);
+    const Status finished = FromGrpcStatus(reader->Finish());
     if (stop.stop_requested()) return OkStatus();
+    const Status end = channels_->Explain(finished, address, PeerRole::kDispatcher)
+                           .WithContext("dispatcher at " + address);
     if (!silence.exceeded()) return end;
     return DeadlineExceeded(fmt::format(
         "dispatcher at {}: no status for {:.1f} s or more; is it stopped, hung or unreachable?",
@@ -210,6 +244,17 @@ class GrpcConnector final : public Connector {
   }
 
  private:
+  /// Begins a stream to the server at `address`, which has to prove `role`.
+  template <class C, class In, class Start>
+  std::shared_ptr<C> Begin(std::shared_ptr<StreamHandler<In>> handler, const std::string& address,
+                           Start start, PeerRole role = PeerRole::kDispatcher) {
+    auto explained = std::make_shared<Explained<In>>(std::move(handler), channels_, address, role);
+    return C::Begin(std::move(explained), calls_, [&](grpc::ClientContext& context, C* reactor) {
+      channels_->Prepare(context);
+      start(context, reactor);
+    });
+  }
+
   /// Asks the dispatchers one after another, until one of them answers: the one that leads.
   template <class Out, class F>
   Result<Out> Unary(const std::string& addresses, double timeout_seconds, F f) {
@@ -217,9 +262,11 @@ class GrpcConnector final : public Connector {
     for (const std::string& address : SplitAddresses(addresses)) {
       grpc::ClientContext context;
       context.set_deadline(SecondsFromNow(timeout_seconds));
+      channels_->Prepare(context);
       v1::Dispatcher::Stub stub(Channel(address));
       Out out;
-      const Status status = FromGrpcStatus(f(stub, &context, &out));
+      const Status status = channels_->Explain(FromGrpcStatus(f(stub, &context, &out)), address,
+                                               PeerRole::kDispatcher);
       result = status.ok() ? Result<Out>(std::move(out))
                            : Result<Out>(status.WithContext("dispatcher at " + address));
       if (status.code() != StatusCode::kUnavailable &&
@@ -242,38 +289,12 @@ class GrpcConnector final : public Connector {
   }
 
   std::shared_ptr<grpc::Channel> Channel(const std::string& address) {
-    MutexLock lock(mutex_);
-    if (channels_.size() > kMostChannels) {
-      // Workers come and go over a month, so connections that nobody uses are closed.
-      std::erase_if(channels_, [](const auto& entry) { return entry.second.use_count() == 1; });
-    }
-    std::shared_ptr<grpc::Channel>& channel = channels_[address];
-    if (!channel) {
-      grpc::ChannelArguments args;
-      args.SetMaxReceiveMessageSize(wire::kMaxControlMessageBytes);
-      args.SetMaxSendMessageSize(wire::kMaxControlMessageBytes);
-      // Each connector has its own connections, so that ranks in one process do not share a socket.
-      args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options_.keepalive_seconds * 1e3));
-      args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                  static_cast<int>(options_.keepalive_timeout_seconds * 1e3));
-      args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-      // The session retries, with its own jitter. So gRPC's back-off stays short.
-      args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
-      args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-      args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-      args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-      args.SetInt(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
-      args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-      channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), args);
-    }
-    return channel;
+    return channels_->Get(address, PeerRole::kDispatcher);
   }
 
   const GrpcClientOptions options_;
   const std::shared_ptr<GrpcCallCount> calls_ = std::make_shared<GrpcCallCount>();
-  Mutex mutex_;
-  std::map<std::string, std::shared_ptr<grpc::Channel>> channels_ MILLRACE_GUARDED_BY(mutex_);
+  const std::shared_ptr<GrpcChannels> channels_;
 };
 
 }  // namespace

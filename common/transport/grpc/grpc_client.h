@@ -4,11 +4,14 @@
 #include <memory>
 #include <string>
 
+#include "common/security/tls_folder.h"
 #include "common/transport/stream.h"
 
 namespace millrace {
 
 struct GrpcClientOptions {
+  /// By what this client proves who it is, and knows its servers. Null: no TLS.
+  std::shared_ptr<TlsFolder> tls;
   /// Seconds between keepalive pings on an idle connection, and seconds to wait for the answer. The
   /// servers' limits (grpc_server) allow this rate.
   double keepalive_seconds = 10;

@@ -20,9 +20,10 @@ namespace millrace {
 template <class In, class GrpcIn, class Out, class GrpcOut>
 class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
  public:
-  /// `accept` makes the handler of a stream. If it returns none, the call is refused.
+  /// `accept` makes the handler of a peer's stream. If it returns none, or there is no peer, the
+  /// call is refused.
   template <class Accept>
-  static GrpcServedCall* Begin(Accept accept);
+  static GrpcServedCall* Begin(const Result<Peer>& peer, Accept accept);
 
   void Write(Out message) {
     MutexLock lock(mutex_);
@@ -112,14 +113,18 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
 template <class In, class GrpcIn, class Out, class GrpcOut>
 template <class Accept>
 GrpcServedCall<In, GrpcIn, Out, GrpcOut>* GrpcServedCall<In, GrpcIn, Out, GrpcOut>::Begin(
-    Accept accept) {
+    const Result<Peer>& peer, Accept accept) {
   auto call = std::make_shared<GrpcServedCall>();
   call->self_ = call;
+  if (!peer.ok()) {
+    call->Close(peer.status());
+    return call.get();
+  }
   {
     const auto stream = std::make_shared<GrpcStream<GrpcServedCall, Out>>(call);
     // The handler may already write while `accept` runs. Its OnWriteDone then waits for `calls_`.
     MutexLock lock(call->calls_);
-    call->handler_ = accept(stream);
+    call->handler_ = accept(stream, *peer);
     if (!call->handler_) {
       call->Close(Unavailable("shutting down"));
       return call.get();

@@ -6,11 +6,13 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include "common/transport/grpc/call_gate.h"
 #include "common/transport/grpc/grpc_deadline.h"
 #include "common/transport/grpc/grpc_served_call.h"
 #include "common/transport/grpc/grpc_server_reactors.h"
 #include "common/transport/grpc/grpc_status.h"
-#include "common/transport/grpc/listen_check.h"
+#include "common/transport/grpc/porter.h"
+#include "common/transport/grpc/tls_server_credentials.h"
 #include "common/transport/wire.h"
 #include "millrace/v1/dispatcher.grpc.pb.h"
 #include "millrace/v1/worker.grpc.pb.h"
@@ -18,31 +20,55 @@
 namespace millrace {
 namespace {
 
-class DispatcherAdapter final : public v1::Dispatcher::CallbackService {
+/// For TLS's handshake and HTTP/2's first settings together.
+constexpr int kHandshakeMs = 5'000;
+
+/// The calls of a service, which all pass a gate.
+class Gated {
  public:
-  explicit DispatcherAdapter(std::shared_ptr<DispatcherEndpoint> endpoint)
-      : endpoint_(std::move(endpoint)) {}
+  explicit Gated(std::shared_ptr<CallGate> gate) : gate_(std::move(gate)) {}
+
+ protected:
+  /// The peer, or why it is refused. `method`: "Dispatcher/Attach".
+  Result<Peer> Admit(const char* method, const grpc::CallbackServerContext& context) const {
+    return gate_->Admit(std::string("/millrace.v1.") + method, context);
+  }
+
+ private:
+  const std::shared_ptr<CallGate> gate_;
+};
+
+class DispatcherAdapter final : public v1::Dispatcher::CallbackService, Gated {
+ public:
+  DispatcherAdapter(std::shared_ptr<DispatcherEndpoint> endpoint, std::shared_ptr<CallGate> gate)
+      : Gated(std::move(gate)), endpoint_(std::move(endpoint)) {}
 
   grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* Attach(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse,
                              v1::AttachResponse>;
-    return C::Begin(
-        [&](auto stream) { return endpoint_->OnAttach(std::move(stream), context->peer()); });
+    return C::Begin(Admit("Dispatcher/Attach", *context), [&](auto stream, const Peer& peer) {
+      return endpoint_->OnAttach(std::move(stream), peer);
+    });
   }
   grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
-    return C::Begin(
-        [&](auto stream) { return endpoint_->OnWork(std::move(stream), context->peer()); });
+    return C::Begin(Admit("Dispatcher/Work", *context), [&](auto stream, const Peer& peer) {
+      return endpoint_->OnWork(std::move(stream), peer);
+    });
   }
   grpc::ServerBidiReactor<v1::TraceRequest, v1::TraceChunk>* Trace(
-      grpc::CallbackServerContext*) override {
+      grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
-    return C::Begin([&](auto stream) { return endpoint_->OnTrace(std::move(stream)); });
+    return C::Begin(Admit("Dispatcher/Trace", *context), [&](auto stream, const Peer&) {
+      return endpoint_->OnTrace(std::move(stream));
+    });
   }
   grpc::ServerWriteReactor<v1::ColumnPart>* GetColumn(
-      grpc::CallbackServerContext*, const v1::GetColumnRequest* request) override {
+      grpc::CallbackServerContext* context, const v1::GetColumnRequest* request) override {
+    const Result<Peer> peer = Admit("Dispatcher/GetColumn", *context);
+    if (!peer.ok()) return new RefusedReactor<v1::ColumnPart>(peer.status());
     auto found = endpoint_->OnGetColumn(*request);
     if (!found.ok()) return new RefusedReactor<v1::ColumnPart>(found.status());
     return new PartsReactor<v1::ColumnPart>(*std::move(found), 0);
@@ -50,30 +76,40 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService {
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest*,
                                       v1::ServiceStatus* response) override {
-    return Answer(context, endpoint_->OnGetStatus(), response);
+    return Answer<v1::ServiceStatus>(
+        "Dispatcher/GetStatus", context, response,
+        [&](const Peer& peer) { return endpoint_->OnGetStatus(peer); });
   }
   grpc::ServerWriteReactor<v1::ServiceStatus>* WatchStatus(
-      grpc::CallbackServerContext*, const v1::GetStatusRequest* request) override {
+      grpc::CallbackServerContext* context, const v1::GetStatusRequest* request) override {
+    Result<Peer> peer = Admit("Dispatcher/WatchStatus", *context);
+    if (!peer.ok()) return new RefusedReactor<v1::ServiceStatus>(peer.status());
     double seconds = request->period_seconds();
     if (!(seconds > 0)) seconds = 1;
     seconds = std::clamp(seconds, 0.1, 3600.0);
-    return new StatusReactor(endpoint_, seconds);
+    return new StatusReactor(endpoint_, *std::move(peer), seconds);
   }
   grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
                                         const v1::DrainWorkerRequest* request,
                                         v1::DrainWorkerResponse* response) override {
-    return Answer(context, endpoint_->OnDrainWorker(*request), response);
+    return Answer<v1::DrainWorkerResponse>(
+        "Dispatcher/DrainWorker", context, response,
+        [&](const Peer&) { return endpoint_->OnDrainWorker(*request); });
   }
   grpc::ServerUnaryReactor* EndJob(grpc::CallbackServerContext* context,
                                    const v1::EndJobRequest* request,
                                    v1::EndJobResponse* response) override {
-    return Answer(context, endpoint_->OnEndJob(*request), response);
+    return Answer<v1::EndJobResponse>(
+        "Dispatcher/EndJob", context, response,
+        [&](const Peer& peer) { return endpoint_->OnEndJob(*request, peer); });
   }
 
  private:
-  template <class Message>
-  static grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                          Result<Message> result, Message* response) {
+  template <class Message, class F>
+  grpc::ServerUnaryReactor* Answer(const char* method, grpc::CallbackServerContext* context,
+                                   Message* response, F f) const {
+    const Result<Peer> peer = Admit(method, *context);
+    Result<Message> result = peer.ok() ? f(*peer) : Result<Message>(peer.status());
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     if (result.ok()) *response = std::move(result).value();
     reactor->Finish(ToGrpcStatus(result.status()));
@@ -87,21 +123,23 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService {
 using WorkerBase = v1::Worker::WithRawCallbackMethod_StreamBatches<
     v1::Worker::WithCallbackMethod_GetStatic<v1::Worker::Service>>;
 
-class WorkerAdapter final : public WorkerBase {
+class WorkerAdapter final : public WorkerBase, Gated {
  public:
-  explicit WorkerAdapter(std::shared_ptr<WorkerEndpoint> endpoint)
-      : endpoint_(std::move(endpoint)) {}
+  WorkerAdapter(std::shared_ptr<WorkerEndpoint> endpoint, std::shared_ptr<CallGate> gate)
+      : Gated(std::move(gate)), endpoint_(std::move(endpoint)) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StreamBatches(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::WantList, grpc::ByteBuffer, OutgoingPart, grpc::ByteBuffer>;
-    return C::Begin([&](auto stream) {
-      return endpoint_->OnStreamBatches(std::move(stream), context->peer());
+    return C::Begin(Admit("Worker/StreamBatches", *context), [&](auto stream, const Peer& peer) {
+      return endpoint_->OnStreamBatches(std::move(stream), peer);
     });
   }
   grpc::ServerWriteReactor<v1::StaticPart>* GetStatic(
-      grpc::CallbackServerContext*, const v1::GetStaticRequest* request) override {
-    Result<StaticBytes> found = endpoint_->OnGetStatic(request->fingerprint());
+      grpc::CallbackServerContext* context, const v1::GetStaticRequest* request) override {
+    const Result<Peer> peer = Admit("Worker/GetStatic", *context);
+    if (!peer.ok()) return new RefusedReactor<v1::StaticPart>(peer.status());
+    Result<StaticBytes> found = endpoint_->OnGetStatic(request->fingerprint(), *peer);
     if (!found.ok()) return new RefusedReactor<v1::StaticPart>(found.status());
     if (found->digest != request->digest()) {
       return new RefusedReactor<v1::StaticPart>(NotFound(
@@ -114,40 +152,60 @@ class WorkerAdapter final : public WorkerBase {
   const std::shared_ptr<WorkerEndpoint> endpoint_;
 };
 
+std::shared_ptr<CallGate> GateOf(const ServerSecurity& security) {
+  std::shared_ptr<AccessPolicy> policy;
+  if (security.tls != nullptr) {
+    policy = security.policy != nullptr ? security.policy : std::make_shared<CertificatePolicy>();
+  }
+  return std::make_shared<CallGate>(std::move(policy), security.on_refused_call);
+}
+
 class GrpcServerImpl final : public GrpcServer {
  public:
-  GrpcServerImpl(std::unique_ptr<grpc::Service> service) : service_(std::move(service)) {}
+  GrpcServerImpl(std::unique_ptr<grpc::Service> service, std::shared_ptr<CallGate> gate)
+      : service_(std::move(service)), gate_(std::move(gate)) {}
   ~GrpcServerImpl() override {
     if (server_) Shutdown(std::chrono::seconds(0));
   }
 
   Status Listen(const GrpcServerOptions& options, int max_message_bytes) {
-    MILLRACE_RETURN_IF_ERROR(CheckListen(options.listen));
     static const bool health [[maybe_unused]] = [] {
       grpc::EnableDefaultHealthCheckService(true);
       return true;
     }();
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port_);
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        CredentialsOf(options.security));
     builder.RegisterService(service_.get());
     builder.SetMaxReceiveMessageSize(max_message_bytes);
     builder.SetMaxSendMessageSize(max_message_bytes);
-    // Without this, a second daemon could start on the same port and take some of the connections.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 2'000);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     builder.AddChannelArgument(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
     server_ = builder.BuildAndStart();
-    if (!server_ || port_ == 0) {
-      return AlreadyExists("cannot listen on " + options.listen + ": gRPC could not start there");
+    if (!server_) {
+      return Internal("cannot listen on " + options.listen + ": gRPC could not start a server");
     }
+    if (options.security.tls == nullptr && options.security.users) {
+      porter_ = std::make_unique<Porter>(*options.security.users);
+      on_refused_connection_ = options.security.on_refused_connection;
+    }
+    MILLRACE_ASSIGN_OR_RETURN(
+        listener_,
+        Listener::Start(
+            {.listen = options.listen,
+             .opening = options.security.tls != nullptr ? Opening::kTls : Opening::kHttp2,
+             .on_connection = [this](int fd, int from) { OnConnection(fd, from); },
+             .on_refused = options.security.on_refused_connection}));
     return OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return listener_->port(); }
 
   void SetDraining() override {
     if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(false);
@@ -155,21 +213,44 @@ class GrpcServerImpl final : public GrpcServer {
 
   void Shutdown(std::chrono::nanoseconds grace) override {
     SetDraining();
+    listener_.reset();
+    porter_.reset();
     server_->Shutdown(SecondsFromNow(std::chrono::duration<double>(grace).count()));
     server_->Wait();
     server_.reset();
   }
 
  private:
+  std::shared_ptr<grpc::ServerCredentials> CredentialsOf(const ServerSecurity& security) const {
+    if (security.tls == nullptr) return grpc::InsecureServerCredentials();
+    const bool tokens = security.policy != nullptr && security.policy->takes_tokens();
+    return MakeTlsServerCredentials(security.tls, tokens, gate_);
+  }
+
+  void OnConnection(int connection, int listening) {
+    if (porter_ != nullptr && porter_->TurnsAway(connection, listening)) {
+      if (on_refused_connection_) on_refused_connection_(RefusedConnection::kUser);
+      return;
+    }
+    HandOver(*acceptor_, connection, listening);
+  }
+
   const std::unique_ptr<grpc::Service> service_;
+  const std::shared_ptr<CallGate> gate_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
+  std::unique_ptr<Porter> porter_;  // null: everybody who can connect is served
+  std::function<void(RefusedConnection)> on_refused_connection_;  // of the porter
+  std::unique_ptr<Listener> listener_;
 };
 
+template <class Adapter, class Endpoint>
 Result<std::unique_ptr<GrpcServer>> StartService(const GrpcServerOptions& options,
-                                                 std::unique_ptr<grpc::Service> service,
+                                                 std::shared_ptr<Endpoint> endpoint,
                                                  int max_message_bytes) {
-  auto server = std::make_unique<GrpcServerImpl>(std::move(service));
+  const std::shared_ptr<CallGate> gate = GateOf(options.security);
+  auto server =
+      std::make_unique<GrpcServerImpl>(std::make_unique<Adapter>(std::move(endpoint), gate), gate);
   MILLRACE_RETURN_IF_ERROR(server->Listen(options, max_message_bytes));
   return std::unique_ptr<GrpcServer>(std::move(server));
 }
@@ -178,14 +259,13 @@ Result<std::unique_ptr<GrpcServer>> StartService(const GrpcServerOptions& option
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const GrpcServerOptions& options, std::shared_ptr<DispatcherEndpoint> endpoint) {
-  return StartService(options, std::make_unique<DispatcherAdapter>(std::move(endpoint)),
-                      wire::kMaxControlMessageBytes);
+  return StartService<DispatcherAdapter>(options, std::move(endpoint),
+                                         wire::kMaxControlMessageBytes);
 }
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,
                                                       std::shared_ptr<WorkerEndpoint> endpoint) {
-  return StartService(options, std::make_unique<WorkerAdapter>(std::move(endpoint)),
-                      wire::kMaxBatchMessageBytes);
+  return StartService<WorkerAdapter>(options, std::move(endpoint), wire::kMaxBatchMessageBytes);
 }
 
 }  // namespace millrace

@@ -5,16 +5,37 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "common/access/access_policy.h"
 #include "common/base/result.h"
+#include "common/security/local_users.h"
+#include "common/security/tls_folder.h"
+#include "common/transport/grpc/listener.h"
+#include "common/transport/grpc/refused_call.h"
 #include "common/transport/stream.h"
 
 namespace millrace {
 
+/// Whom a server lets in, and what it tells about those whom it does not.
+struct ServerSecurity {
+  /// The server's certificate. Null: no TLS.
+  std::shared_ptr<TlsFolder> tls;
+  /// With TLS: who a peer is. Null: its certificate says all (CertificatePolicy).
+  std::shared_ptr<AccessPolicy> policy;
+  /// Without TLS: the users of this host who may connect over loopback. Unset: everybody who can
+  /// connect at all.
+  std::optional<LocalUsers> users;
+  /// Both may be null, and are called on any thread.
+  OnRefusedCall on_refused_call;
+  std::function<void(RefusedConnection why)> on_refused_connection;
+};
+
 struct GrpcServerOptions {
   std::string listen = "127.0.0.1:0";  // host:port; port 0: any free port
   int max_concurrent_streams = 10'000;
+  ServerSecurity security = {};
 };
 
 /// A listening server. Thread-safe.

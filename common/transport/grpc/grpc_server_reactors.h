@@ -66,8 +66,8 @@ class RefusedReactor final : public grpc::ServerWriteReactor<Message> {
 /// Sends the status once per period, until the reader goes away.
 class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
  public:
-  StatusReactor(std::shared_ptr<DispatcherEndpoint> endpoint, double period_seconds)
-      : endpoint_(std::move(endpoint)), period_seconds_(period_seconds) {
+  StatusReactor(std::shared_ptr<DispatcherEndpoint> endpoint, Peer peer, double period_seconds)
+      : endpoint_(std::move(endpoint)), peer_(std::move(peer)), period_seconds_(period_seconds) {
     WriteOne();
   }
   void OnWriteDone(bool ok) override {
@@ -102,7 +102,7 @@ class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
 
  private:
   void WriteOne() {
-    Result<v1::ServiceStatus> status = endpoint_->OnGetStatus();
+    Result<v1::ServiceStatus> status = endpoint_->OnGetStatus(peer_);
     MutexLock lock(mutex_);
     if (!status.ok()) {
       FinishOnce(status.status());
@@ -118,6 +118,7 @@ class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
   }
 
   const std::shared_ptr<DispatcherEndpoint> endpoint_;
+  const Peer peer_;
   const double period_seconds_;
   grpc::Alarm alarm_;
   Mutex mutex_;

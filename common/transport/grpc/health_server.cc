@@ -6,7 +6,8 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
-#include "common/transport/grpc/listen_check.h"
+#include "common/transport/grpc/listener.h"
+#include "common/transport/grpc/porter.h"
 
 namespace millrace {
 namespace {
@@ -14,32 +15,37 @@ namespace {
 class HealthServerImpl final : public HealthServer {
  public:
   ~HealthServerImpl() override {
+    listener_.reset();
     if (!server_) return;
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
   }
 
   Status Listen(const std::string& listen) {
-    MILLRACE_RETURN_IF_ERROR(CheckListen(listen));
     static const bool health [[maybe_unused]] = [] {
       grpc::EnableDefaultHealthCheckService(true);
       return true;
     }();
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port_);
+    acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        grpc::InsecureServerCredentials());
     builder.RegisterCallbackGenericService(&others_);
     builder.SetMaxReceiveMessageSize(1 << 16);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     server_ = builder.BuildAndStart();
-    if (!server_ || port_ == 0) {
-      return AlreadyExists("cannot listen on " + listen + ": gRPC could not start there");
+    if (!server_) {
+      return Internal("cannot listen on " + listen + ": gRPC could not start there");
     }
     SetAlive(true);
     SetReady(false);
+    MILLRACE_ASSIGN_OR_RETURN(
+        listener_, Listener::Start({.listen = listen, .on_connection = [this](int fd, int from) {
+                                      HandOver(*acceptor_, fd, from);
+                                    }}));
     return OkStatus();
   }
 
-  int port() const override { return port_; }
+  int port() const override { return listener_->port(); }
   void SetAlive(bool alive) override {
     Set("", alive);
     Set("liveness", alive);
@@ -53,8 +59,9 @@ class HealthServerImpl final : public HealthServer {
 
   grpc::CallbackGenericService
       others_;  // answers "unimplemented"; gRPC starts no server without a service
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  int port_ = 0;
+  std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace

@@ -315,7 +315,7 @@ bool ShmServer::Accept() {
   auto call = std::make_shared<Call>(socket, arena_, doorbell_);
   call->socket().Send(kShmAccepted, RawBytes(ShmAccepted{kShmVersion}));
   auto handler = endpoint_->OnStreamBatches(std::make_shared<ShmServerStream<Call>>(call),
-                                            "unix:pid " + std::to_string(peer.pid));
+                                            Peer{"unix:pid " + std::to_string(peer.pid)});
   if (!handler) {
     call->Close(Unavailable("shutting down"));
     return true;

@@ -60,6 +60,9 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
                              Aborted(fmt::format("job {} was ended by an operator", hello.job())));
   }
 
+  if (Status status = CheckOwner(stream, hello.job()); !status.ok()) {
+    return transition_.Close(stream, status);
+  }
   if (known != nullptr) {
     if (Status status = CheckSameSession(*known, hello); !status.ok())
       return transition_.Close(stream, status);
@@ -88,6 +91,16 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
     transition_.Apply(SessionOpened{id, hello, key, stream, transition_.now()});
   }
   transition_.Unsettle(hello.job());
+}
+
+Status Admission::CheckOwner(StreamId stream, const std::string& job) const {
+  const std::string& peer = facts_.FindStream(stream)->peer;
+  const std::string owner = facts_.OwnerOf(job);
+  if (peer.empty() || owner.empty() || peer == owner) {
+    return OkStatus();
+  }
+  return PermissionDenied(fmt::format(
+      "job {} belongs to {}, and this trainer is {}: give the job another name", job, owner, peer));
 }
 
 Status Admission::CheckLimits(const v1::Hello& hello) const {

@@ -42,6 +42,8 @@ class Admission {
   void Tick();
 
  private:
+  /// Ok if the stream's peer may take part in the job: nobody else began it.
+  Status CheckOwner(StreamId stream, const std::string& job) const;
   /// Ok if there is room for one more session.
   Status CheckLimits(const v1::Hello& hello) const;
   /// Gives the session its plan if that is compiled. False if the session has to wait, or has

@@ -126,6 +126,14 @@ const Worker* DispatcherFacts::FindWorkerByNonce(const std::string& nonce) const
 const v1::JobRecord* DispatcherFacts::FindRecord(const std::string& job) const {
   return Find(records_, job);
 }
+std::string DispatcherFacts::OwnerOf(const std::string& job) const {
+  const v1::JobRecord* record = FindRecord(job);
+  if (record != nullptr && !record->ended() && !record->owner().empty()) return record->owner();
+  for (const Number id : SessionsOf(job)) {
+    if (const std::string& owner = FindSession(id)->owner; !owner.empty()) return owner;
+  }
+  return {};
+}
 bool DispatcherFacts::IsInherited(const std::string& job) const {
   const v1::JobRecord* record = FindRecord(job);
   return record != nullptr && !record->ended() && inherited_.contains(job);
@@ -177,7 +185,9 @@ void DispatcherFacts::On(const TimeGranted& u) {
 }
 
 void DispatcherFacts::On(const DatasetOpened& u) { datasets_[u.id] = u.dataset; }
-void DispatcherFacts::On(const StreamOpened& u) { streams_[u.id] = {u.of_worker, u.at, {}}; }
+void DispatcherFacts::On(const StreamOpened& u) {
+  streams_[u.id] = {u.of_worker, u.at, {}, u.peer};
+}
 
 void DispatcherFacts::On(const StreamForgotten& u) {
   const auto it = streams_.find(u.id);
@@ -262,6 +272,7 @@ void DispatcherFacts::On(const SessionOpened& u) {
   session.hello = u.hello;
   session.plan_key = u.plan_key;
   session.live_before = u.hello.admitted();
+  if (const StreamFacts* stream = FindStream(u.stream)) session.owner = stream->peer;
   session.stream = u.stream;
   session.opened = u.at;
   session.heard = u.at;

@@ -50,6 +50,9 @@ class DispatcherFacts {
   const Worker* FindWorker(Number id) const;
   const Worker* FindWorkerByNonce(const std::string& nonce) const;
   const v1::JobRecord* FindRecord(const std::string& job) const;
+  /// The name of the peer that began the job, as long as the job has not ended; empty if nobody was
+  /// asked, or if there is no such job.
+  std::string OwnerOf(const std::string& job) const;
   /// Whether a job's record is of an earlier term and says that the job is live.
   bool IsInherited(const std::string& job) const;
   /// Jobs that have sessions, live or waiting.

@@ -106,7 +106,8 @@ Actions DispatcherMachine::OnRecordCommitted(const v1::JobRecord& record, const 
 
 // --- Streams
 
-Actions DispatcherMachine::OnStreamOpened(StreamId stream, bool of_worker, Moment now) {
+Actions DispatcherMachine::OnStreamOpened(StreamId stream, bool of_worker, Moment now,
+                                          std::string peer) {
   transition_.Begin(now);
   const DispatcherOptions& options = transition_.options();
   if (!stepped_down_.ok()) {
@@ -117,7 +118,7 @@ Actions DispatcherMachine::OnStreamOpened(StreamId stream, bool of_worker, Momen
                                               "{:.0f} s",
                                               options.max_streams, ToSeconds(options.retry)))});
   } else {
-    transition_.Apply(StreamOpened{stream, of_worker, transition_.now()});
+    transition_.Apply(StreamOpened{stream, of_worker, transition_.now(), std::move(peer)});
   }
   return End();
 }
@@ -270,10 +271,11 @@ Result<v1::DrainWorkerResponse> DispatcherMachine::DrainWorker(
 }
 
 Result<v1::EndJobResponse> DispatcherMachine::EndJob(const v1::EndJobRequest& request, Moment now,
-                                                     Actions& actions) {
+                                                     Actions& actions,
+                                                     const std::optional<std::string>& owner) {
   MILLRACE_RETURN_IF_ERROR(stepped_down_);
   transition_.Begin(now);
-  auto response = sessions_.TurnOut(request.job());
+  auto response = sessions_.TurnOut(request.job(), owner);
   actions = End();
   return response;
 }

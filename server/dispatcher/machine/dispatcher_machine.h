@@ -48,7 +48,8 @@ class DispatcherMachine {
   // --- Events ---
   /// A dataset of this host has been opened, with its file list, or could not be opened.
   Actions OnDataset(const std::string& id, const v1::DatasetState& dataset, Moment now);
-  Actions OnStreamOpened(StreamId stream, bool of_worker, Moment now);
+  /// `peer`: the name that it has proved; empty if it was not asked.
+  Actions OnStreamOpened(StreamId stream, bool of_worker, Moment now, std::string peer = {});
   Actions OnStreamClosed(StreamId stream, Moment now);
   Actions OnAttach(StreamId stream, v1::AttachRequest request, Moment now);
   Actions OnWork(StreamId stream, const v1::WorkRequest& request, Moment now);
@@ -71,8 +72,10 @@ class DispatcherMachine {
   /// NotFound, with the workers that there are; FailedPrecondition if several have the name.
   Result<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request, Moment now,
                                               Actions& actions);
-  /// NotFound, with the jobs that have sessions.
-  Result<v1::EndJobResponse> EndJob(const v1::EndJobRequest& request, Moment now, Actions& actions);
+  /// NotFound, with the jobs that have sessions. If `owner` is set, this concerns only the jobs
+  /// that this peer began: PermissionDenied for others.
+  Result<v1::EndJobResponse> EndJob(const v1::EndJobRequest& request, Moment now, Actions& actions,
+                                    const std::optional<std::string>& owner = {});
 
   const DispatcherFacts& facts() const { return transition_.facts(); }
   /// Not ok if this dispatcher's term is over: another one exists, and this one serves nobody any

@@ -82,6 +82,7 @@ struct SessionFacts {
   std::optional<SessionPlan> plan;
   bool live = false;         // it has had a Welcome from this dispatcher
   bool live_before = false;  // it has had a Welcome from this dispatcher or an earlier one
+  std::string owner;         // name of its peer; empty: it was not asked
   StreamId stream = 0;
   Time opened;
   Time admitted;
@@ -129,7 +130,8 @@ struct RecordWrite {
 struct StreamFacts {
   bool of_worker = false;
   Time opened;
-  Number owner;  // a session or worker; unset before the first message
+  Number owner;      // a session or worker; unset before the first message
+  std::string peer;  // the name that the peer has proved; empty: it was not asked
 };
 
 /// The fingerprints of the plans that a worker reports as ready.

@@ -34,6 +34,7 @@ std::string JobRecords::Write(const SessionFacts& session) {
     *record.mutable_pipeline() = session.hello.pipeline();
     record.set_started_unix_seconds(transition_.unix_seconds());
     record.set_canonical_pipeline(session.plan->facts->canonical_text());
+    record.set_owner(facts_.OwnerOf(job));
     transition_.Apply(RecordSent{job});
     transition_.Do(CommitRecord{std::move(record)});
   }

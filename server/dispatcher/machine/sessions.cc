@@ -80,17 +80,24 @@ void Sessions::Leave(Number id, StreamId stream) {
   transition_.Close(stream, OkStatus());
 }
 
-Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job) {
+Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job,
+                                             const std::optional<std::string>& owner) {
   const std::set<Number> ids = facts_.SessionsOf(job);
   if (ids.empty()) {
     std::set<std::string> jobs;
-    for (const auto& [id, session] : facts_.sessions()) jobs.insert(session.hello.job());
+    for (const auto& [id, session] : facts_.sessions()) {
+      if (!owner || facts_.OwnerOf(session.hello.job()) == *owner) jobs.insert(session.hello.job());
+    }
     return NotFound(fmt::format("no job '{}' has a session: jobs are {}", job,
                                 jobs.empty() ? "none" : fmt::format("{}", fmt::join(jobs, ", "))));
   }
+  if (owner && facts_.OwnerOf(job) != *owner) {
+    return PermissionDenied(
+        fmt::format("job {} is not one that {} began: only an operator may end it", job, *owner));
+  }
   transition_.Apply(JobTurnedOut{job, facts_.last_number()});
   for (const Number id : ids) {
-    Fail(id, Aborted(fmt::format("job {} was ended by an operator", job)));
+    Fail(id, Aborted(fmt::format("job {} was ended by {}", job, owner ? *owner : "an operator")));
   }
   v1::EndJobResponse response;
   response.set_sessions(static_cast<std::uint32_t>(ids.size()));

@@ -3,6 +3,7 @@
 // Not thread-safe: it belongs to the event loop.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "server/dispatcher/machine/transition.h"
@@ -26,8 +27,10 @@ class Sessions {
   /// Ends the session because its consumer has said bye on `stream`.
   void Leave(Number id, StreamId stream);
   /// Ends all sessions of the job for an operator, also those that are away. NotFound, with the
-  /// jobs that have sessions, if this one has none.
-  Result<v1::EndJobResponse> TurnOut(const std::string& job);
+  /// jobs that have sessions, if this one has none. If `owner` is set, only jobs that this peer
+  /// began are ended and named: PermissionDenied for others.
+  Result<v1::EndJobResponse> TurnOut(const std::string& job,
+                                     const std::optional<std::string>& owner = {});
   /// Ends the sessions that have been silent for too long.
   void Tick();
   /// Tells every consumer that this dispatcher lives.

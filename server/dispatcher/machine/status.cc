@@ -113,6 +113,7 @@ void AddLiveJob(const DispatcherMachine& dispatcher,
     SetPlace(session, out);
   }
   out.set_why(slowest == nullptr ? session.why : dispatcher.NoWorkerWhy(session));
+  out.set_owner(dispatcher.facts().OwnerOf(session.hello.job()));
   if (record != nullptr && !record->ended()) {
     out.set_started_unix_seconds(record->started_unix_seconds());
   }
@@ -121,6 +122,7 @@ void AddLiveJob(const DispatcherMachine& dispatcher,
 void AddEndedJob(const v1::JobRecord& record, v1::ServiceStatus& status) {
   v1::JobStatus& out = *status.add_jobs();
   out.set_name(record.name());
+  out.set_owner(record.owner());
   out.set_state(record.ended() ? "ended" : "waiting");
   out.set_fingerprint(record.fingerprint());
   out.set_world_size(record.world_size());
@@ -194,6 +196,7 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherFacts& 
   out.set_shared_batches(report.shared_batches());
   if (report.has_cache()) *out.mutable_cache() = report.cache();
   *out.mutable_plugins() = report.plugins();
+  if (report.has_security()) *out.mutable_security() = report.security();
   out.set_counted_seconds(ToSeconds(worker.heard - facts.booted()));
 }
 

@@ -8,15 +8,14 @@ namespace millrace {
 namespace {
 
 /// The status with the code that a consumer acts on. A consumer ends at ABORTED and
-/// FAILED_PRECONDITION, and tries again after all other codes. So an error that no second try can
-/// cure becomes FAILED_PRECONDITION.
+/// FAILED_PRECONDITION, and one that is not admitted yet at PERMISSION_DENIED too. It tries again
+/// after all other codes. So an error that no second try can cure becomes FAILED_PRECONDITION.
 Status ForConsumer(const Status& status) {
   switch (status.code()) {
     case StatusCode::kInvalidArgument:
     case StatusCode::kOutOfRange:
     case StatusCode::kNotFound:
     case StatusCode::kAlreadyExists:
-    case StatusCode::kPermissionDenied:
     case StatusCode::kUnimplemented:
     case StatusCode::kInternal:
     case StatusCode::kUnknown:

@@ -31,6 +31,7 @@ struct StreamOpened {
   StreamId id;
   bool of_worker;
   Time at;
+  std::string peer;
 };
 struct StreamForgotten {
   StreamId id;

@@ -6,8 +6,10 @@
 
 #include <fmt/core.h>
 
+#include "common/access/rights.h"
 #include "common/system/host.h"
 #include "server/dispatcher/machine/status.h"
+#include "server/dispatcher/machine/status_reach.h"
 #include "server/dispatcher/service/dispatcher_metrics.h"
 
 namespace millrace {
@@ -148,7 +150,8 @@ void DispatcherService::Tick() {
 
 template <class StreamT, class Out>
 std::shared_ptr<StreamT> DispatcherService::Accept(
-    std::map<StreamId, std::shared_ptr<StreamT>>& streams, std::shared_ptr<Stream<Out>> stream) {
+    std::map<StreamId, std::shared_ptr<StreamT>>& streams, std::shared_ptr<Stream<Out>> stream,
+    const Identity& peer) {
   const StreamId id = ++last_stream_;
   // The handler may outlive this service. It only posts to the queue, whose tasks the loop runs.
   auto notify = [this, queue = queue_, id, &streams] {
@@ -158,11 +161,11 @@ std::shared_ptr<StreamT> DispatcherService::Accept(
   auto on_trace = [traces = traces_](v1::TraceReport report) {
     traces->OnReport(kOfWorker ? v1::TRACE_WORKER : v1::TRACE_CONSUMER, std::move(report));
   };
-  auto accepted =
-      std::make_shared<StreamT>(id, std::move(stream), std::move(notify), std::move(on_trace));
+  auto accepted = std::make_shared<StreamT>(id, std::move(stream), std::move(notify),
+                                            std::move(on_trace), peer);
   queue_->Post([this, id, offer = std::make_shared<Offer<StreamT>>(accepted), &streams] {
-    streams[id] = std::exchange(offer->stream, nullptr);
-    Perform(dispatcher_->OnStreamOpened(id, kOfWorker, Now()));
+    const auto& opened = streams[id] = std::exchange(offer->stream, nullptr);
+    Perform(dispatcher_->OnStreamOpened(id, kOfWorker, Now(), opened->peer().name));
   });
   return accepted;
 }
@@ -178,6 +181,14 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
     if constexpr (std::is_same_v<StreamT, WorkStream>) {
       Perform(dispatcher_->OnWork(id, message, Now()));
     } else {
+      if (const Status refused = CheckDatasets(message, stream->peer()); !refused.ok()) {
+        refusals_.Count("Attach", refused);
+        logger_->Warning(
+            "pipeline refused",
+            {{"who", stream->peer().ToString()}, {"job", message.hello().job()}, {"why", refused}});
+        stream->Close(refused);
+        return;
+      }
       Perform(dispatcher_->OnAttach(id, std::move(message), Now()));
     }
   }
@@ -192,14 +203,22 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
   Perform(dispatcher_->OnStreamClosed(id, Now()));
 }
 
+Status DispatcherService::CheckDatasets(const v1::AttachRequest& request, const Identity& peer) {
+  if (!request.has_hello() || (!peer.datasets && peer.plugins)) return OkStatus();
+  for (const std::string& id : compiler_->NamedBy(request.hello().pipeline())) {
+    MILLRACE_RETURN_IF_ERROR(CheckDataset(peer, id));
+  }
+  return OkStatus();
+}
+
 std::shared_ptr<StreamHandler<v1::AttachRequest>> DispatcherService::OnAttach(
-    std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& /*peer*/) {
-  return Accept(attach_streams_, std::move(stream));
+    std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer& peer) {
+  return Accept(attach_streams_, std::move(stream), peer.identity);
 }
 
 std::shared_ptr<StreamHandler<v1::WorkRequest>> DispatcherService::OnWork(
-    std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& /*peer*/) {
-  return Accept(work_streams_, std::move(stream));
+    std::shared_ptr<Stream<v1::WorkResponse>> stream, const Peer& peer) {
+  return Accept(work_streams_, std::move(stream), peer.identity);
 }
 
 std::shared_ptr<StreamHandler<v1::TraceRequest>> DispatcherService::OnTrace(
@@ -289,10 +308,15 @@ Result<std::shared_ptr<const std::string>> DispatcherService::OnGetColumn(
   return file;
 }
 
-Result<v1::ServiceStatus> DispatcherService::OnGetStatus() {
-  return Ask<v1::ServiceStatus>("GetStatus", [this]() -> Result<v1::ServiceStatus> {
-    return BuildStatus(*dispatcher_, options_, clock_->Now());
-  });
+Result<v1::ServiceStatus> DispatcherService::OnGetStatus(const Peer& peer) {
+  Result<v1::ServiceStatus> status =
+      Ask<v1::ServiceStatus>("GetStatus", [this]() -> Result<v1::ServiceStatus> {
+        return BuildStatus(*dispatcher_, options_, clock_->Now());
+      });
+  if (status.ok() && hooks_.security) *status->mutable_security() = hooks_.security();
+  const Reach reach = ReachOf("/millrace.v1.Dispatcher/GetStatus", peer.identity);
+  if (status.ok()) Restrict(*status, reach, peer.identity);
+  return status;
 }
 
 Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
@@ -305,10 +329,15 @@ Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
   });
 }
 
-Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& request) {
-  return Ask<v1::EndJobResponse>("EndJob", [this, request]() {
+Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& request,
+                                                       const Peer& peer) {
+  std::optional<std::string> owner;
+  if (ReachOf("/millrace.v1.Dispatcher/EndJob", peer.identity) == Reach::kOwn) {
+    owner = peer.identity.name;
+  }
+  return Ask<v1::EndJobResponse>("EndJob", [this, request, owner]() {
     Actions actions;
-    auto response = dispatcher_->EndJob(request, Now(), actions);
+    auto response = dispatcher_->EndJob(request, Now(), actions, owner);
     Perform(std::move(actions));
     return response;
   });

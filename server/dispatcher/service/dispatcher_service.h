@@ -49,6 +49,8 @@ struct DispatcherHooks {
   std::function<Status()> may_lead;
   /// Called if the store cannot go on (Internal). The process then has to end.
   std::function<void(const Status&)> on_broken_store;
+  /// Asked for each status; it tells how the control port is protected. May be null.
+  std::function<v1::PortSecurity()> security;
 };
 
 class DispatcherService final : public RunningDispatcher {
@@ -84,16 +86,16 @@ class DispatcherService final : public RunningDispatcher {
   std::uint64_t term() const override { return term_; }
 
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
-      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) override;
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer& peer) override;
   std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
-      std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) override;
+      std::shared_ptr<Stream<v1::WorkResponse>> stream, const Peer& peer) override;
   std::shared_ptr<StreamHandler<v1::TraceRequest>> OnTrace(
       std::shared_ptr<Stream<v1::TraceChunk>> stream) override;
   Result<std::shared_ptr<const std::string>> OnGetColumn(
       const v1::GetColumnRequest& request) override;
-  Result<v1::ServiceStatus> OnGetStatus() override;
+  Result<v1::ServiceStatus> OnGetStatus(const Peer& peer) override;
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override;
-  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;
+  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request, const Peer& peer) override;
 
  private:
   /// A term that the store has committed, and the job records that the store had then.
@@ -129,7 +131,10 @@ class DispatcherService final : public RunningDispatcher {
   void Do(LogEvent& action);
   template <class StreamT, class Out>
   std::shared_ptr<StreamT> Accept(std::map<StreamId, std::shared_ptr<StreamT>>& streams,
-                                  std::shared_ptr<Stream<Out>> stream);
+                                  std::shared_ptr<Stream<Out>> stream, const Identity& peer);
+  /// Checks that the peer may read the datasets of a hello's pipeline, and use its plugins. Ok if
+  /// the pipeline cannot be read: then compiling it says why.
+  Status CheckDatasets(const v1::AttachRequest& request, const Identity& peer);
   template <class StreamT>
   void Drain(std::map<StreamId, std::shared_ptr<StreamT>>& streams, StreamId id);
   /// Runs `question` on the event loop and waits for its answer. If that is a refusal, it is

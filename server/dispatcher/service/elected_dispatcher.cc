@@ -14,13 +14,15 @@ constexpr std::chrono::milliseconds kFollow(50);  // between two looks at the el
 ElectedDispatcher::ElectedDispatcher(const DispatcherOptions& options, const EtcdAddress& store,
                                      std::string name, std::shared_ptr<PlanCompiler> compiler,
                                      std::shared_ptr<const Clock> clock,
-                                     std::shared_ptr<Logger> logger)
+                                     std::shared_ptr<Logger> logger,
+                                     std::function<v1::PortSecurity()> security)
     : options_(options),
       store_(store),
       name_(std::move(name)),
       compiler_(std::move(compiler)),
       clock_(std::move(clock)),
       logger_(std::move(logger)),
+      security_(std::move(security)),
       etcd_(std::make_shared<EtcdClient>(store.endpoints)) {}
 
 ElectedDispatcher::~ElectedDispatcher() { Stop(); }
@@ -82,6 +84,7 @@ void ElectedDispatcher::Lead(const EtcdFence& fence) {
       [election, revision](const Status& why) { election->Lose(revision, why); });
   DispatcherHooks hooks;
   hooks.may_lead = [election, revision] { return election->Leads(revision); };
+  hooks.security = security_;
   auto service = DispatcherService::Start(options_, store, compiler_, clock_, logger_, hooks);
   if (!service.ok()) {
     try_again_at_ = clock_->Now() + options_.retry;
@@ -154,12 +157,12 @@ auto ElectedDispatcher::WhereLeading(const std::shared_ptr<StreamT>& stream, F a
 }
 
 std::shared_ptr<StreamHandler<v1::AttachRequest>> ElectedDispatcher::OnAttach(
-    std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) {
+    std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer& peer) {
   return WhereLeading(stream, [&](DispatcherService& s) { return s.OnAttach(stream, peer); });
 }
 
 std::shared_ptr<StreamHandler<v1::WorkRequest>> ElectedDispatcher::OnWork(
-    std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) {
+    std::shared_ptr<Stream<v1::WorkResponse>> stream, const Peer& peer) {
   return WhereLeading(stream, [&](DispatcherService& s) { return s.OnWork(stream, peer); });
 }
 
@@ -174,8 +177,8 @@ Result<std::shared_ptr<const std::string>> ElectedDispatcher::OnGetColumn(
   return NotTheLeader();
 }
 
-Result<v1::ServiceStatus> ElectedDispatcher::OnGetStatus() {
-  if (const auto service = Leading()) return service->OnGetStatus();
+Result<v1::ServiceStatus> ElectedDispatcher::OnGetStatus(const Peer& peer) {
+  if (const auto service = Leading()) return service->OnGetStatus(peer);
   return NotTheLeader();
 }
 
@@ -185,8 +188,9 @@ Result<v1::DrainWorkerResponse> ElectedDispatcher::OnDrainWorker(
   return NotTheLeader();
 }
 
-Result<v1::EndJobResponse> ElectedDispatcher::OnEndJob(const v1::EndJobRequest& request) {
-  if (const auto service = Leading()) return service->OnEndJob(request);
+Result<v1::EndJobResponse> ElectedDispatcher::OnEndJob(const v1::EndJobRequest& request,
+                                                       const Peer& peer) {
+  if (const auto service = Leading()) return service->OnEndJob(request, peer);
   return NotTheLeader();
 }
 

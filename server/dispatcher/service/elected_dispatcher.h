@@ -32,10 +32,11 @@ namespace millrace {
 class ElectedDispatcher final : public RunningDispatcher {
  public:
   /// Makes a standby that stands for election only after SetAddress. Messages call this dispatcher
-  /// `name` if it leads. `clock` has to read CLOCK_BOOTTIME.
+  /// `name` if it leads. `clock` has to read CLOCK_BOOTTIME. `security`: see DispatcherHooks.
   ElectedDispatcher(const DispatcherOptions& options, const EtcdAddress& store, std::string name,
                     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
-                    std::shared_ptr<Logger> logger);
+                    std::shared_ptr<Logger> logger,
+                    std::function<v1::PortSecurity()> security = nullptr);
   ~ElectedDispatcher() override;
 
   /// Also resigns, so that a standby can lead at once.
@@ -49,16 +50,16 @@ class ElectedDispatcher final : public RunningDispatcher {
   Time last_round() const override;
 
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
-      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string& peer) override;
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer& peer) override;
   std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
-      std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string& peer) override;
+      std::shared_ptr<Stream<v1::WorkResponse>> stream, const Peer& peer) override;
   std::shared_ptr<StreamHandler<v1::TraceRequest>> OnTrace(
       std::shared_ptr<Stream<v1::TraceChunk>> stream) override;
   Result<std::shared_ptr<const std::string>> OnGetColumn(
       const v1::GetColumnRequest& request) override;
-  Result<v1::ServiceStatus> OnGetStatus() override;
+  Result<v1::ServiceStatus> OnGetStatus(const Peer& peer) override;
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override;
-  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request) override;
+  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request, const Peer& peer) override;
 
  private:
   /// Begins or ends to lead, as the election says.
@@ -77,6 +78,7 @@ class ElectedDispatcher final : public RunningDispatcher {
   const std::shared_ptr<PlanCompiler> compiler_;
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
+  const std::function<v1::PortSecurity()> security_;  // see DispatcherHooks
   const std::shared_ptr<EtcdClient> etcd_;
 
   mutable Mutex mutex_;

@@ -24,6 +24,9 @@ class PlanCompiler {
   /// ResourceExhausted if it can be tried again later, for example because an index is being built.
   /// Any other error ends the sessions that ask for the plan.
   virtual Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText& pipeline) = 0;
+  /// The datasets and plugins (as datasets) that a pipeline names, without running anything of it;
+  /// none if it cannot be read.
+  virtual std::vector<std::string> NamedBy(const v1::PipelineText& /*pipeline*/) { return {}; }
   /// The columns that have to be measured before a pipeline compiles, and what is measured of them;
   /// empty if it is not for want of columns that Compile was Unavailable. Blocks as Compile does.
   virtual std::optional<ColumnWant> MissingColumns(const v1::PipelineText& /*pipeline*/) {

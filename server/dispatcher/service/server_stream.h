@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/access/identity.h"
 #include "common/system/mutex.h"
 #include "common/transport/stream.h"
 #include "server/dispatcher/machine/actions.h"
@@ -44,13 +45,15 @@ class ServerStream final : public StreamHandler<In> {
   /// to Take, and then not again until it is taken. `on_trace` is called at once with the spans
   /// that came with a message.
   ServerStream(StreamId id, std::shared_ptr<Stream<Out>> stream, std::function<void()> notify,
-               std::function<void(v1::TraceReport)> on_trace = nullptr)
+               std::function<void(v1::TraceReport)> on_trace = nullptr, Identity peer = {})
       : id_(id),
+        peer_(std::move(peer)),
         stream_(std::move(stream)),
         notify_(std::move(notify)),
         on_trace_(std::move(on_trace)) {}
 
   StreamId id() const { return id_; }
+  const Identity& peer() const { return peer_; }
 
   void OnMessage(In message) override {
     if (message.has_trace()) {
@@ -144,6 +147,7 @@ class ServerStream final : public StreamHandler<In> {
   }
 
   const StreamId id_;
+  const Identity peer_;
   Mutex mutex_;
   std::shared_ptr<Stream<Out>> stream_ MILLRACE_GUARDED_BY(mutex_);  // null after OnClosed
   Inbound inbound_ MILLRACE_GUARDED_BY(mutex_);

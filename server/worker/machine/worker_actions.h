@@ -31,6 +31,7 @@ struct WorkerOptions {
   std::function<MemoryUse()> memory_use;  // memory of the process; null: ask the kernel
   std::string version;
   std::size_t max_streams = 20'000;  // consumers' streams at once
+  std::function<v1::PortSecurity()> security;  // how its batch port is protected; null: not said
 };
 
 /// The actions that the state machine asks for.

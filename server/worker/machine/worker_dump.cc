@@ -49,8 +49,9 @@ std::string WorkerMachine::Dump() const {
   for (const auto& [id, stream] : streams_) {
     out += fmt::format(
         "stream {} of {} session {} writes {} control parts {} wants {:.3f} s ago{}{}\n", id,
-        stream.peer, stream.session.ToString(), kWriting[static_cast<std::size_t>(stream.writing)],
-        stream.control.size(), ago(stream.wants_heard),
+        stream.peer.address, stream.session.ToString(),
+        kWriting[static_cast<std::size_t>(stream.writing)], stream.control.size(),
+        ago(stream.wants_heard),
         stream.blocked_since ? fmt::format(" waits for credit {:.3f} s", ago(*stream.blocked_since))
                              : "",
         stream.going_away_said ? " going away" : "");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/access/rights.h"
 #include "common/base/addresses.h"
 #include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
@@ -78,7 +79,7 @@ const WorkerMachine::KeptPlan* WorkerMachine::FindReady(const std::string& finge
 
 // --- Streams of consumers ------------------------------------------------------------------------
 
-Status WorkerMachine::OnStreamOpened(StreamId stream, const std::string& peer) {
+Status WorkerMachine::OnStreamOpened(StreamId stream, const Peer& peer) {
   if (streams_.size() >= options_.max_streams) {
     return ResourceExhausted("worker " + options_.name + " has " +
                              std::to_string(options_.max_streams) +
@@ -113,12 +114,22 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
     v1::WantList nothing = wants;
     nothing.clear_wants();
     if (const Status status = queue_.SetWants(id, nothing); !status.ok()) return Close(id, status);
+  } else if (const Status denied = CheckDatasets(wants.fingerprint(), stream.peer.identity);
+             !denied.ok()) {
+    return Close(id, denied);
   } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
     return Close(id, status);
   }
   PumpReady(now);
   Pump(id, stream, now);
   WakeBuilders();
+}
+
+Status WorkerMachine::CheckDatasets(const std::string& fingerprint, const Identity& peer) const {
+  for (const std::string& dataset : plans_.at(fingerprint).spec.datasets()) {
+    MILLRACE_RETURN_IF_ERROR(CheckDataset(peer, dataset));
+  }
+  return OkStatus();
 }
 
 Status WorkerMachine::WhyNotReady(const std::string& fingerprint) const {
@@ -152,7 +163,8 @@ void WorkerMachine::Refuse(StreamEntry& stream, const Number& lease, const Statu
 }
 
 void WorkerMachine::Close(StreamId id, const Status& why) {
-  log_->Warning("consumer's stream closed", {{"peer", streams_.at(id).peer}, {"error", why}});
+  log_->Warning("consumer's stream closed",
+                {{"peer", streams_.at(id).peer.address}, {"error", why}});
   actions_.push_back(WorkerAction::CloseStream{id, why});
   streams_.erase(id);
   queue_.RemoveStream(id);
@@ -240,7 +252,7 @@ void WorkerMachine::OnStreamClosed(StreamId id, const Status& status, Time /*now
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   log_->Debug("consumer's stream ended",
-              {{"peer", found->second.peer}, {"status", status.ToString()}});
+              {{"peer", found->second.peer.address}, {"status", status.ToString()}});
   streams_.erase(found);
   queue_.RemoveStream(id);
   WakeBuilders();

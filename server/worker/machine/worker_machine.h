@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/access/identity.h"
 #include "common/base/ids.h"
 #include "common/base/log.h"
 #include "common/base/metrics.h"
@@ -112,9 +113,12 @@ class WorkerMachine {
   void OnWorkClosed(std::uint64_t attempt, const Status& status, Time now);
 
   // --- Streams of consumers; events of streams that are not open are ignored ---
-  /// Adds a stream. REQUIRES: its number was never used before. `peer` is for messages. Returns
-  /// ResourceExhausted and does not add the stream if there are too many.
-  Status OnStreamOpened(StreamId stream, const std::string& peer);
+  /// Adds a stream. REQUIRES: its number was never used before. Returns ResourceExhausted and
+  /// does not add the stream if there are too many.
+  Status OnStreamOpened(StreamId stream, const Peer& peer);
+  /// Checks that the peer may read all datasets of a plan. PermissionDenied names the first that it
+  /// may not. REQUIRES: the plan is ready.
+  Status CheckDatasets(const std::string& fingerprint, const Identity& peer) const;
   void OnWants(StreamId stream, const v1::WantList& wants, Time now);
   void OnSent(StreamId stream, Time now);
   void OnStreamClosed(StreamId stream, const Status& status, Time now);
@@ -169,7 +173,7 @@ class WorkerMachine {
   enum class Writing : std::uint8_t { kNothing, kPart, kBatch };
 
   struct StreamEntry {
-    std::string peer;
+    Peer peer;
     Writing writing = Writing::kNothing;
     Time last_write;
     std::string fingerprint;            // of its first want list; empty before that

@@ -201,6 +201,7 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
     ToProto(examples->stats(), *action.report.mutable_cache());
   }
   ToProto(plugins_, action.report);
+  if (options_.security) *action.report.mutable_security() = options_.security();
   trace_.AddTo(action.report, machine_.number());
   work_->Write(std::move(action.report));
 }
@@ -303,7 +304,7 @@ bool WorkerService::Ready() {
 // --- Events from the network ---------------------------------------------------------------------
 
 std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
-    std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) {
+    std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) {
   MutexLock lock(mutex_);
   if (stopping_) return nullptr;
   const StreamId id = next_stream_++;
@@ -372,7 +373,7 @@ void WorkerService::OnWorkClosed(std::uint64_t attempt, const Status& status) {
   lock.Unlock();
 }
 
-Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
+Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint, const Peer& peer) {
   std::shared_ptr<const Plan> plan;
   {
     MutexLock lock(mutex_);
@@ -382,6 +383,10 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint) {
           NotFound("plan " + fingerprint + " is not ready at worker " + options_.name);
       refusals_.Count("GetStatic", unknown);
       return unknown;
+    }
+    if (const Status denied = machine_.CheckDatasets(fingerprint, peer.identity); !denied.ok()) {
+      refusals_.Count("GetStatic", denied);
+      return denied;
     }
     plan = entry->plan;
   }

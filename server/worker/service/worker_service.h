@@ -110,8 +110,8 @@ class WorkerService final : public WorkerEndpoint,
   void Stop();
 
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) override;
-  Result<StaticBytes> OnGetStatic(const std::string& fingerprint) override;
+      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) override;
+  Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer& peer) override;
 
  private:
   using StreamId = WorkerMachine::StreamId;

@@ -138,8 +138,8 @@ def ten_thousand_connect(run):
 
 
 @fault("31", "`ulimit -n 64`; memory limit", "L", conditions=(
-    "a dispatcher and a worker with 64 open files get 200 silent connections: a process that can "
-    "accept no more ends and says why, and a job goes on when it is started again; `serve` gets "
+    "a dispatcher and a worker with 64 open files get 200 silent connections: the job goes on, and "
+    "another one begins meanwhile; `serve` gets "
     "24 to 60 files, or 150 to 700 MB of address space: it serves, or ends with an error that "
     "says why, or serves until it cannot map a file, and says that again and again (if glibc or gRPC get no memory, they abort with a line of their own); `serve` "
     "cannot have two of its first 25 threads: it ends in the same way, within 30 s; with seed 1 "
@@ -152,17 +152,13 @@ def limits_are_low(run):
         consumer = c.consume(1, epochs=10000, delay=0.01, network=True)
         consumer.wait_for_batches(20)
         strangers = connect_many([dispatcher.address, worker.address], 200)
-        for process in (dispatcher, worker):
-            check(process.wait() == 1 and "limit 64" in process.error(),
-                  f"{process.name}: expected that it ends and says why:\n{process.text()}")
-        for stranger in strangers:
-            stranger.close()
-        c.again(dispatcher)
-        c.worker()
         consumer.wait_for_more(100)
         newcomer = c.consume(1, job="newcomer", network=True)
         newcomer.expect_success()
         c.expect([newcomer], 1)
+        for stranger in strangers:
+            stranger.close()
+        consumer.wait_for_more(100)
         c.stop(consumer)
         c.expect_prefix(consumer, 1)
     for limit in (f"ulimit -n {run.random.randrange(24, 60)}",

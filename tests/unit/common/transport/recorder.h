@@ -129,11 +129,11 @@ class AcceptQueue {
 class TestDispatcher final : public DispatcherEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
-      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string&) override {
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer&) override {
     return refuse ? nullptr : attached.Accept(std::move(stream));
   }
   std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(
-      std::shared_ptr<Stream<v1::WorkResponse>> stream, const std::string&) override {
+      std::shared_ptr<Stream<v1::WorkResponse>> stream, const Peer&) override {
     ++work_attempts;
     return refuse ? nullptr : workers.Accept(std::move(stream));
   }
@@ -142,7 +142,7 @@ class TestDispatcher final : public DispatcherEndpoint {
     if (request.column() != "nodes") return NotFound("no column " + request.column());
     return std::make_shared<const std::string>(column);
   }
-  Result<v1::ServiceStatus> OnGetStatus() override {
+  Result<v1::ServiceStatus> OnGetStatus(const Peer&) override {
     v1::ServiceStatus status;
     status.set_version("test");
     return status;
@@ -150,7 +150,7 @@ class TestDispatcher final : public DispatcherEndpoint {
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override {
     return NotFound("no worker " + request.worker());
   }
-  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest&) override {
+  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest&, const Peer&) override {
     v1::EndJobResponse response;
     response.set_sessions(3);
     return response;
@@ -166,10 +166,10 @@ class TestDispatcher final : public DispatcherEndpoint {
 class TestWorker final : public WorkerEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string&) override {
+      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
     return streams.Accept(std::move(stream));
   }
-  Result<StaticBytes> OnGetStatic(const std::string& fingerprint) override {
+  Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer&) override {
     if (fingerprint != "known") return NotFound("plan " + fingerprint + " is not ready");
     return tables;
   }

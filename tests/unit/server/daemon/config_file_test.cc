@@ -225,7 +225,11 @@ const std::map<std::string, std::string>& OtherValues() {
                                                             {"in_memory", "data"},
                                                             {"cache_bytes", "100MB"},
                                                             {"cache_dir", "/tmp/c: #d"},
-                                                            {"cache_dir_bytes", "3GiB"}};
+                                                            {"cache_dir_bytes", "3GiB"},
+                                                            {"tls", ""},
+                                                            {"access", ""},
+                                                            {"insecure", "true"},
+                                                            {"shared_memory_group", "a: b"}};
   return values;
 }
 

@@ -125,9 +125,34 @@ TEST_CASE("consumers are told an address that they can reach", "[options]") {
               ": give host:port as consumers reach it");
     CHECK(ErrorOfOption("advertise", wildcard) ==
           "option advertise: expected an address that consumers can reach, got '" + wildcard + "'");
-    CHECK(Make({{"batch_listen", wildcard}, {"advertise", "a:1"}}).ok());
+    CHECK(Make({{"batch_listen", wildcard}, {"advertise", "a:1"}, {"insecure", "true"}}).ok());
     CHECK(Make({{"batch_listen", wildcard}}, Role::kDispatcher).ok());
   }
+}
+
+TEST_CASE("an address that other hosts reach needs tls, or a word that it does not", "[options]") {
+  const std::string reached = GENERATE("0.0.0.0:1", "[::]:1", "10.0.0.1:1", "gpu7:1");
+  const std::string option = GENERATE("listen", "batch_listen");
+  std::map<std::string, std::string> given{{option, reached}, {"advertise", "a:1"}};
+  const auto refused = Make(given);
+  CHECK(refused.status().code() == StatusCode::kInvalidArgument);
+  CHECK(refused.status().message() ==
+        "option " + option + ": other hosts can connect to " + reached +
+            ", and could read datasets and end jobs: give --tls DIR (`millrace certs` makes "
+            "certificates), or --insecure inside a network that you trust");
+  given["tls"] = "/etc/millrace/tls";
+  CHECK(Make(given).ok());
+  given["insecure"] = "true";
+  CHECK(Make(given).status().message() ==
+        "option insecure: expected without tls, which is given too");
+  given.erase("tls");
+  CHECK(Make(given).ok());
+}
+
+TEST_CASE("an access file needs tls", "[options]") {
+  CHECK(Make({{"access", "/etc/millrace/access.yml"}}).status().message() ==
+        "option access: needs tls, since without it nobody proves a name");
+  CHECK(Make({{"access", "/etc/millrace/access.yml"}, {"tls", "/etc/millrace/tls"}}).ok());
 }
 
 TEST_CASE("an empty text asks for a default that is none or the host's", "[options]") {

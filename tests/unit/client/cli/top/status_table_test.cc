@@ -51,6 +51,20 @@ TEST_CASE("status says how much of a dataset's contents is unverified, until all
   CHECK_THAT(StatusTable(status), !Contains("unverified"));
 }
 
+TEST_CASE("status says until when certificates hold, and what ports refused", "[status_table]") {
+  v1::ServiceStatus status;
+  status.mutable_security();
+  CHECK_THAT(StatusTable(status), !Contains("ports\n"));
+  v1::WorkerStatus& worker = *status.add_workers();
+  worker.set_name("w1");
+  worker.mutable_security()->set_tls(true);
+  worker.mutable_security()->set_certificate_ends_unix_seconds(1'800'000'000);
+  (*worker.mutable_security()->mutable_refused_connections())["silent"] = 3;
+  (*worker.mutable_security()->mutable_refused_calls())["unauthenticated"] = 2;
+  CHECK_THAT(StatusTable(status), Contains("batches of w1") && Contains("until 2027-01-15") &&
+                                      Contains("3 silent") && Contains("2 unauthenticated"));
+}
+
 TEST_CASE("status says how much of a dataset is in memory", "[status_table]") {
   v1::ServiceStatus status;
   v1::DatasetState& dataset = (*status.mutable_datasets())["g"];

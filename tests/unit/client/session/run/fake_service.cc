@@ -145,20 +145,20 @@ class Dispatcher final : public DispatcherEndpoint {
   explicit Dispatcher(std::shared_ptr<FakeService> service) : service_(std::move(service)) {}
 
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
-      std::shared_ptr<Stream<v1::AttachResponse>> stream, const std::string&) override {
+      std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer&) override {
     MutexLock lock(service_->mutex);
     service_->streams.push_back(stream);
     return std::make_shared<DispatcherSide>(service_, std::move(stream));
   }
   std::shared_ptr<StreamHandler<v1::WorkRequest>> OnWork(std::shared_ptr<Stream<v1::WorkResponse>>,
-                                                         const std::string&) override {
+                                                         const Peer&) override {
     return nullptr;
   }
-  Result<v1::ServiceStatus> OnGetStatus() override { return v1::ServiceStatus(); }
+  Result<v1::ServiceStatus> OnGetStatus(const Peer&) override { return v1::ServiceStatus(); }
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest&) override {
     return Unimplemented("drain");
   }
-  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest&) override {
+  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest&, const Peer&) override {
     return Unimplemented("end");
   }
 
@@ -226,10 +226,10 @@ class Worker final : public WorkerEndpoint {
   explicit Worker(std::shared_ptr<FakeService> service) : service_(std::move(service)) {}
 
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string&) override {
+      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
     return std::make_shared<WorkerSide>(service_, std::move(stream));
   }
-  Result<StaticBytes> OnGetStatic(const std::string&) override {
+  Result<StaticBytes> OnGetStatic(const std::string&, const Peer&) override {
     return StaticBytes{Xxh3(service_->static_bytes).ToHex(),
                        std::make_shared<const std::string>(service_->static_bytes)};
   }

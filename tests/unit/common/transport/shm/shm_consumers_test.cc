@@ -173,12 +173,14 @@ class Flood final : public StreamHandler<v1::WantList> {
 class FloodedWorker final : public WorkerEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const std::string& peer) override {
+      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) override {
     if (first_ != nullptr) return others->OnStreamBatches(std::move(stream), peer);
     first_ = std::move(stream);
     return flood;
   }
-  Result<StaticBytes> OnGetStatic(const std::string&) override { return NotFound("none"); }
+  Result<StaticBytes> OnGetStatic(const std::string&, const Peer&) override {
+    return NotFound("none");
+  }
   const std::shared_ptr<Flood> flood = std::make_shared<Flood>();
   const std::shared_ptr<test::TestWorker> others = std::make_shared<test::TestWorker>();
 

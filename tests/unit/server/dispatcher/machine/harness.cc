@@ -263,7 +263,7 @@ void Harness::AnswerCommits() {
 
 StreamId Harness::Open(bool of_worker) {
   const StreamId stream = ++last_stream_;
-  Do(dispatcher->OnStreamOpened(stream, of_worker, now));
+  Do(dispatcher->OnStreamOpened(stream, of_worker, now, peer));
   return stream;
 }
 

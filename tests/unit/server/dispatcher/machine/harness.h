@@ -121,6 +121,7 @@ class Harness {
   std::deque<v1::JobRecord> commits;
   std::map<std::string, v1::JobRecord> disk;
   std::uint64_t commits_done = 0;
+  std::string peer;  // the name that peers of new streams have proved
   bool hold_compiles = false;
   bool hold_commits = false;
   Status store_error;

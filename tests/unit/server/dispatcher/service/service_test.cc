@@ -169,7 +169,7 @@ TEST_CASE("a dispatcher whose store cannot be read does not start", "[service][s
 TEST_CASE("a hello over the service ends in a welcome, with the record in the store", "[service]") {
   Fixture f;
   auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto handler = f.service->OnAttach(stream, "peer");
+  auto handler = f.service->OnAttach(stream, {"peer"});
   handler->OnMessage(HelloRequest());
   CHECK(PumpUntil(*handler, *stream, HasWelcome));
   CHECK_FALSE(stream->overlaps());
@@ -184,13 +184,13 @@ TEST_CASE("a dispatcher that hears of a higher term begins a still higher one an
   v1::AttachRequest request = HelloRequest();
   request.mutable_hello()->set_highest_term(seen);
   auto first = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto handler = f.service->OnAttach(first, "peer");
+  auto handler = f.service->OnAttach(first, {"peer"});
   handler->OnMessage(request);
   CHECK(first->WaitForClose().code() == StatusCode::kUnavailable);
   std::uint64_t term = 0;
   for (int i = 0; i < 10'000 && term == 0; ++i) {  // it tries until it is let in, as a trainer does
     auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
-    auto again = f.service->OnAttach(stream, "peer");
+    auto again = f.service->OnAttach(stream, {"peer"});
     again->OnMessage(request);
     f.service->Tick();
     if (f.service->term() == seen + 1 && PumpUntil(*again, *stream, HasWelcome)) {
@@ -205,13 +205,13 @@ TEST_CASE("a dispatcher that hears of a higher term begins a still higher one an
 TEST_CASE("the address in status is the one that was told last", "[service]") {
   Fixture f;
   f.service->SetAddress("127.0.0.1:4321");
-  CHECK(f.service->OnGetStatus()->address() == "127.0.0.1:4321");
+  CHECK(f.service->OnGetStatus({"peer"})->address() == "127.0.0.1:4321");
 }
 
 TEST_CASE("one write is outstanding at a time and what waits becomes one message", "[service]") {
   Fixture f;
   auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto handler = f.service->OnAttach(stream, "peer");
+  auto handler = f.service->OnAttach(stream, {"peer"});
   handler->OnMessage(HelloRequest());
   REQUIRE(PumpUntil(*handler, *stream, HasWelcome));
   stream->FinishWrite();
@@ -234,7 +234,7 @@ TEST_CASE("an exception of a compiler ends the session, not the process", "[serv
   Fixture f;
   f.compiler->throws = true;
   auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto handler = f.service->OnAttach(stream, "peer");
+  auto handler = f.service->OnAttach(stream, {"peer"});
   handler->OnMessage(HelloRequest());
   CHECK(stream->WaitForClose() == FailedPrecondition("compiling the plan failed: yaml-cpp"));
 }
@@ -255,12 +255,12 @@ TEST_CASE("a stopped dispatcher ends its streams so that peers come back, and an
           "[service]") {
   Fixture f;
   auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto handler = f.service->OnAttach(stream, "peer");
+  auto handler = f.service->OnAttach(stream, {"peer"});
   handler->OnMessage(HelloRequest());
   REQUIRE(PumpUntil(*handler, *stream, HasWelcome));
   f.service->Stop();
   CHECK(stream->WaitForClose().code() == StatusCode::kUnavailable);
-  CHECK(f.service->OnGetStatus().status().code() == StatusCode::kUnavailable);
+  CHECK(f.service->OnGetStatus({"peer"}).status().code() == StatusCode::kUnavailable);
   CHECK_FALSE(f.store->state().jobs.back().ended());
   f.service.reset();
   handler->OnMessage(v1::AttachRequest());  // the service has gone, unknown to the network
@@ -282,12 +282,12 @@ TEST_CASE("a dispatcher whose time is over handles no event any more, and says w
                                           MakeNullLogger(), hooks)
                      .value();
   auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto handler = service->OnAttach(stream, "peer");
+  auto handler = service->OnAttach(stream, {"peer"});
   handler->OnMessage(HelloRequest());
   REQUIRE(PumpUntil(*handler, *stream, HasWelcome));
   auto second = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto second_handler = service->OnAttach(second, "peer");
-  REQUIRE(service->OnGetStatus().ok());  // both streams are open
+  auto second_handler = service->OnAttach(second, {"peer"});
+  REQUIRE(service->OnGetStatus({"peer"}).ok());  // both streams are open
 
   over = true;
   HelloOptions other_job;
@@ -297,11 +297,11 @@ TEST_CASE("a dispatcher whose time is over handles no event any more, and says w
   CHECK(second->WaitForClose() == why);
   CHECK(second->written().empty());
   auto third = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto third_handler = service->OnAttach(third, "peer");
+  auto third_handler = service->OnAttach(third, {"peer"});
   CHECK(third->WaitForClose().code() == StatusCode::kUnavailable);
   // Its time does not come back. The next leader begins a new term.
   over = false;
-  CHECK(service->OnGetStatus().status().code() == StatusCode::kUnavailable);
+  CHECK(service->OnGetStatus({"peer"}).status().code() == StatusCode::kUnavailable);
   CHECK(store->state().jobs.size() == 1);
 }
 
@@ -326,7 +326,7 @@ TEST_CASE("a store that cannot go on is reported, and nobody is welcomed on its 
                                std::make_shared<FakeClock>(), MakeNullLogger(), hooks)
           .value();
   auto stream = std::make_shared<FakeStream<v1::AttachResponse>>();
-  auto handler = service->OnAttach(stream, "peer");
+  auto handler = service->OnAttach(stream, {"peer"});
   handler->OnMessage(HelloRequest());
   auto told = reported.get_future();
   REQUIRE(told.wait_for(seconds(20)) == std::future_status::ready);
@@ -337,7 +337,7 @@ TEST_CASE("a store that cannot go on is reported, and nobody is welcomed on its 
 TEST_CASE("a worker over the service is known to status with its answers", "[service]") {
   Fixture f;
   auto stream = std::make_shared<FakeStream<v1::WorkResponse>>();
-  auto handler = f.service->OnWork(stream, "peer");
+  auto handler = f.service->OnWork(stream, {"peer"});
   v1::WorkRequest request;
   request.set_protocol(kProtocol);
   request.set_nonce(std::string(16, 'n'));
@@ -346,7 +346,7 @@ TEST_CASE("a worker over the service is known to status with its answers", "[ser
   handler->OnMessage(request);
   REQUIRE(PumpUntil(*handler, *stream, [](const auto& written) { return !written.empty(); }));
   CHECK(stream->written()[0].term() == f.service->term());
-  const auto status = f.service->OnGetStatus();
+  const auto status = f.service->OnGetStatus({"peer"});
   REQUIRE(status.ok());
   REQUIRE(status->workers_size() == 1);
   CHECK(status->workers(0).name() == "w1");
@@ -356,7 +356,7 @@ TEST_CASE("a worker over the service is known to status with its answers", "[ser
   CHECK(f.service->OnDrainWorker(drain).status().code() == StatusCode::kNotFound);
   v1::EndJobRequest end;
   end.set_job("x");
-  CHECK(f.service->OnEndJob(end).status().code() == StatusCode::kNotFound);
+  CHECK(f.service->OnEndJob(end, {"peer"}).status().code() == StatusCode::kNotFound);
 }
 
 TEST_CASE("reports that wait become the last of them; hello and bye are kept",

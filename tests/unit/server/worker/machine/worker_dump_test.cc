@@ -24,7 +24,7 @@ std::string DumpOfWorker() {
   state.OnWorkResponse(1, response, now);
   state.OnPlan("good", WorkerMachine::ReadyPlan{nullptr, "digest", "good", ""}, now);
   state.OnPlan("bad", InvalidArgument("no such stage"), now);
-  REQUIRE(state.OnStreamOpened(7, "host3:99").ok());
+  REQUIRE(state.OnStreamOpened(7, {"host3:99"}).ok());
   v1::WantList list;
   list.set_fingerprint("good");
   list.set_protocol(kProtocol);

@@ -36,7 +36,7 @@ struct Machine {
         plan->fingerprint().ToString(),
         WorkerMachine::ReadyPlan{plan, plan->static_digest(), plan->fingerprint().ToString(), ""},
         now);
-    REQUIRE(state.OnStreamOpened(kStream, "consumer").ok());
+    REQUIRE(state.OnStreamOpened(kStream, {"consumer"}).ok());
     state.TakeActions();
   }
 
@@ -59,7 +59,7 @@ struct Machine {
   }
   /// Opens a stream of another consumer, which wants the same batches.
   void AddTwin(std::uint32_t batches = 1) {
-    REQUIRE(state.OnStreamOpened(kTwin, "twin").ok());
+    REQUIRE(state.OnStreamOpened(kTwin, {"twin"}).ok());
     WantsOf(kTwin, batches);
   }
   /// The streams on which the machine's actions send a batch, and those to which they refuse one.

@@ -1,0 +1,44 @@
+// Says who a peer is, from what it showed when it connected.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/access/identity.h"
+#include "common/base/result.h"
+
+namespace millrace {
+
+/// What a peer showed over TLS. Its certificate was verified.
+struct Shown {
+  bool certificate = false;
+  std::string common_name;
+  std::vector<std::string> dns_names;
+  std::string token;  // empty: none
+};
+
+/// Thread-safe.
+class AccessPolicy {
+ public:
+  virtual ~AccessPolicy() = default;
+  /// Unauthenticated, saying what is missing, if the peer proves nothing. A peer that shows a
+  /// certificate and a token is the one of the certificate.
+  virtual Result<Identity> Identify(const Shown& shown) = 0;
+  /// Whether peers without a certificate may connect, to show a token.
+  virtual bool takes_tokens() const = 0;
+  /// Takes over what has changed since the last look; Identify does so too.
+  virtual void Refresh() {}
+};
+
+/// The policy without an access file: a certificate says all, and there are no tokens.
+class CertificatePolicy final : public AccessPolicy {
+ public:
+  Result<Identity> Identify(const Shown& shown) override;
+  bool takes_tokens() const override { return false; }
+};
+
+/// The identity that a certificate gives: its name is the common name, or else the first DNS name
+/// that is no role. REQUIRES: shown.certificate.
+Identity IdentityOfCertificate(const Shown& shown);
+
+}  // namespace millrace

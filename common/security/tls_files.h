@@ -1,0 +1,34 @@
+// The files by which a process proves who it is: ca.crt, tls.crt and tls.key in one folder (the
+// names that cert-manager writes). A trainer or a tool may have `token` instead of the last two.
+//
+// Values and free functions; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/access/role.h"
+#include "common/base/result.h"
+
+namespace millrace {
+
+/// What the files of a folder say. They were found to belong together.
+struct TlsFiles {
+  std::string ca;           // PEM, one certificate or more
+  std::string certificate;  // PEM, with intermediate ones behind it; empty: there is a token
+  std::string key;          // PEM
+  std::string token;        // empty: none
+  std::string name;         // of the certificate's subject; empty: there is no certificate
+  PeerRoles roles;
+  std::int64_t ends = 0;  // unix seconds at which the first of the certificates ends
+};
+
+/// Reads the files of `folder` and checks them at `unix_seconds`: that tls.key is the key of
+/// tls.crt, that ca.crt signed it, that both are valid now, and that it has all of `roles`.
+/// NotFound for a file that is missing, PermissionDenied for one that may not be read,
+/// InvalidArgument for one that is no PEM, FailedPrecondition if they do not fit. `token_will_do`:
+/// a token may take the place of tls.crt and tls.key.
+Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, bool token_will_do,
+                              std::int64_t unix_seconds);
+
+}  // namespace millrace

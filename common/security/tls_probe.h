@@ -1,0 +1,29 @@
+// Finds out why two ends of a connection do not come together. gRPC says only "Socket closed" to
+// the end whose certificate the other one refuses.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include <string>
+
+#include "common/access/role.h"
+#include "common/base/result.h"
+#include "common/security/tls_files.h"
+
+namespace millrace {
+
+/// How a client meant to connect.
+struct TlsProbe {
+  std::string address;                      // host:port
+  const TlsFiles* files = nullptr;          // null: without TLS
+  std::string folder;                       // of the files, for messages
+  PeerRole server = PeerRole::kDispatcher;  // the role that the server has to prove
+  double timeout_seconds = 2;
+};
+
+/// Connects once more and looks at what happens. Unauthenticated, saying which end has to change
+/// what, if TLS is the reason that a connection fails. Ok if it is not, or if nothing answers
+/// there. Blocks for at most the time limit.
+Status ExplainTls(const TlsProbe& probe);
+
+}  // namespace millrace

@@ -1,0 +1,42 @@
+// Decides about every call that a server of this project gets: who the peer is, and whether it may
+// call that method.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <grpcpp/grpcpp.h>
+
+#include "common/access/access_policy.h"
+#include "common/access/identity.h"
+#include "common/base/result.h"
+#include "common/transport/grpc/refused_call.h"
+
+namespace millrace {
+
+/// Thread-safe.
+class CallGate {
+ public:
+  /// `policy`: null for a server without TLS. Then peers are not asked who they are, and may call
+  /// everything.
+  explicit CallGate(std::shared_ptr<AccessPolicy> policy, OnRefusedCall on_refused = nullptr);
+
+  /// The peer of a call of `method` ("/millrace.v1.Dispatcher/Attach"). Unauthenticated if it does
+  /// not prove who it is, or sends a token over a connection that everybody can read.
+  /// PermissionDenied if it may not call the method.
+  Result<Peer> Admit(std::string_view method, const Shown& shown, std::string address);
+  Result<Peer> Admit(std::string_view method, const grpc::CallbackServerContext& context);
+
+ private:
+  Result<Identity> Identify(const Shown& shown);
+
+  const std::shared_ptr<AccessPolicy> policy_;
+  const OnRefusedCall on_refused_;
+};
+
+/// The token in the value of the header `authorization`: what follows "Bearer ". Empty if there is
+/// none.
+std::string BearerToken(std::string_view authorization);
+
+}  // namespace millrace

@@ -1,0 +1,41 @@
+// Turns away other users of a host who connect over loopback to a server without TLS, and tells
+// them why.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include <grpcpp/grpcpp.h>
+
+#include "common/security/local_users.h"
+
+namespace millrace {
+
+/// Passes a connection to a server of gRPC, which owns it from then on.
+void HandOver(grpc::experimental::ExternalConnectionAcceptor& acceptor, int connection,
+              int listening);
+
+/// Not thread-safe: for the thread that accepts.
+class Porter {
+ public:
+  explicit Porter(const LocalUsers& users);
+  ~Porter();
+
+  /// Whether the connection is from a user who is not served. If so, the porter has it, answers its
+  /// calls with PermissionDenied for a moment, and then closes it. Those that come too fast are
+  /// closed at once.
+  bool TurnsAway(int connection, int listening);
+
+ private:
+  class Answers;
+
+  const LocalUsers users_;
+  std::unique_ptr<Answers> answers_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<grpc::Server> server_;
+  std::chrono::steady_clock::time_point second_;  // the present one began
+  int in_second_ = 0;                             // connections answered in it
+};
+
+}  // namespace millrace

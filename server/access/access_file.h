@@ -1,0 +1,67 @@
+// The access file, which says what named peers may do, and which tokens there are:
+//
+//   names:
+//     alice: {role: trainer, datasets: [stdlib], plugins: false}
+//     mallory: {role: none}
+//   tokens:
+//     - {name: bob, sha256: 9f86d0…, role: trainer, datasets: [stdlib]}
+//
+// A name is that of a certificate. It gets the role of the file in place of the certificate's; a
+// name that is not in the file has what its certificate says. `role` is one role or a list of them,
+// or none; for a token: trainer, operator or viewer. Without `datasets`, all may be read; without
+// `plugins`, they may be used.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/access/access_policy.h"
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "common/system/clock.h"
+#include "common/system/mutex.h"
+
+namespace millrace {
+
+/// What an access file says. Immutable; thread-safe.
+struct AccessRules {
+  std::map<std::string, Identity> names;
+  std::map<std::string, Identity> tokens;  // by their digests (TokenDigest)
+};
+
+/// Reads the text of an access file. InvalidArgument "<name>:<line>:<column>: …".
+Result<AccessRules> ParseAccessRules(std::string_view text, std::string_view name);
+
+/// The policy of an access file. It looks at most once a second whether the file has changed. If
+/// what is there then cannot be read, the rules before stay in force, and the log says why.
+/// Thread-safe.
+class AccessFile final : public AccessPolicy {
+ public:
+  /// Errors are those of the file system and of ParseAccessRules.
+  static Result<std::shared_ptr<AccessFile>> Open(const std::string& path,
+                                                  std::shared_ptr<const Clock> clock,
+                                                  std::shared_ptr<Logger> log);
+
+  Result<Identity> Identify(const Shown& shown) override;
+  /// Always: a token may be added while the server runs.
+  bool takes_tokens() const override { return true; }
+  void Refresh() override { (void)Current(); }
+
+ private:
+  AccessFile(std::string path, std::shared_ptr<const Clock> clock, std::shared_ptr<Logger> log);
+  std::shared_ptr<const AccessRules> Current();
+  void LookAgain() MILLRACE_REQUIRES(mutex_);
+
+  const std::string path_;
+  const std::shared_ptr<const Clock> clock_;
+  const std::shared_ptr<Logger> log_;
+  Mutex mutex_;
+  std::shared_ptr<const AccessRules> rules_ MILLRACE_GUARDED_BY(mutex_);
+  std::string look_ MILLRACE_GUARDED_BY(mutex_);  // of the file in force (FileLook)
+  Time looked_at_ MILLRACE_GUARDED_BY(mutex_);
+  Status refused_ MILLRACE_GUARDED_BY(mutex_);  // why what is there now is not in force
+};
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+// The protection of one of a daemon's ports: whom it lets in, and what it tells about those whom it
+// does not.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "common/access/access_policy.h"
+#include "common/base/log.h"
+#include "common/base/metrics.h"
+#include "common/base/result.h"
+#include "common/security/tls_folder.h"
+#include "common/system/clock.h"
+#include "common/system/refusal_counter.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "millrace/v1/dispatcher.pb.h"
+#include "server/daemon/log_limit.h"
+#include "server/daemon/options.h"
+
+namespace millrace {
+
+/// What a daemon proves, and asks of its peers. Thread-safe.
+struct DaemonSecurity {
+  std::shared_ptr<TlsFolder> tls;        // null: no TLS
+  std::shared_ptr<AccessPolicy> policy;  // null: certificates say all
+  LocalUsers users;                      // who may connect over loopback without TLS
+
+  /// Takes over files that have changed. For a ticker: peers that connect do so too.
+  void Refresh() const {
+    if (tls != nullptr) (void)tls->Current();
+    if (policy != nullptr) policy->Refresh();
+  }
+
+  /// Reads the files that the options name. Errors are those of TlsFolder, AccessFile and
+  /// LocalUsers, each with the option's name.
+  static Result<DaemonSecurity> Make(const DaemonOptions& options,
+                                     const std::shared_ptr<const Clock>& clock,
+                                     const std::shared_ptr<Logger>& log);
+};
+
+/// Thread-safe.
+class PortGuard {
+ public:
+  /// `port`: "control" or "batches", for the log.
+  PortGuard(std::string port, const DaemonSecurity& security, std::shared_ptr<Logger> log);
+
+  /// For a server at `listen`. This object has to outlive the server.
+  ServerSecurity ForServer(const std::string& listen);
+  /// Adds what was refused, and until when the certificates are valid.
+  void AddMetrics(MetricSet& metrics) const;
+  v1::PortSecurity State() const;
+
+ private:
+  void OnCall(std::string_view method, const Peer& peer, const Status& why);
+  void OnConnection(RefusedConnection why);
+
+  static constexpr std::size_t kReasons = 4;
+
+  const std::string port_;
+  const DaemonSecurity security_;
+  const std::shared_ptr<Logger> log_;
+  RefusalCounter calls_;
+  std::array<std::atomic<std::uint64_t>, kReasons> connections_{};
+  std::atomic<std::uint64_t> unauthenticated_{0};
+  std::atomic<std::uint64_t> denied_{0};
+  LogLimit lines_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,15 @@
+// The part of the service's status that a peer may see.
+#pragma once
+
+#include "common/access/identity.h"
+#include "common/access/rights.h"
+#include "millrace/v1/dispatcher.pb.h"
+
+namespace millrace {
+
+/// Leaves in `status` what `reach` allows: everything; everything but the texts of pipelines; or
+/// the jobs that the peer began with their consumers, the datasets that it may read, and of workers
+/// only how many there are and their states.
+void Restrict(v1::ServiceStatus& status, Reach reach, const Identity& peer);
+
+}  // namespace millrace
