@@ -140,6 +140,12 @@ Result<LocalUsers> LocalUsers::Make(uid_t own, const std::string& group) {
   return users;
 }
 
+LocalUsers LocalUsers::WithoutGroup() const {
+  LocalUsers users;
+  users.own_ = own_;
+  return users;
+}
+
 bool LocalUsers::May(uid_t user) const {
   if (user == own_ || user == 0) return true;
   if (!group_) return false;

@@ -19,6 +19,8 @@ class LocalUsers {
   /// `group`: empty for none. NotFound if there is no such group.
   static Result<LocalUsers> Make(uid_t own, const std::string& group);
 
+  /// The same users without the group.
+  LocalUsers WithoutGroup() const;
   /// Whether the user may connect. Looks up the groups of users that are not the first two.
   bool May(uid_t user) const;
   /// The group, if there is one.

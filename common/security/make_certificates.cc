@@ -108,6 +108,9 @@ Result<CertificateAndKey> MakeCertificate(const CertificateAndKey& ca,
     if (!request.roles.Has(role)) continue;
     names += (names.empty() ? "DNS:" : ",DNS:") + DnsNameOf(role);
   }
+  for (const std::string& address : request.addresses) {
+    names += (names.empty() ? "IP:" : ",IP:") + address;
+  }
   if (!names.empty()) {
     MILLRACE_RETURN_IF_ERROR(AddExtension(*certificate, by, NID_subject_alt_name, names));
   }

@@ -20,9 +20,10 @@ struct CertificateAndKey {
 };
 
 struct CertificateRequest {
-  std::string name;        // the subject's common name
-  PeerRoles roles;         // as DNS names
-  std::int64_t begin = 0;  // unix seconds
+  std::string name;                         // the subject's common name
+  PeerRoles roles;                          // as DNS names
+  std::vector<std::string> addresses = {};  // IP addresses, for servers that are known by these
+  std::int64_t begin = 0;                   // unix seconds
   std::int64_t end = 0;
 };
 

@@ -64,9 +64,10 @@ Status CheckSigned(const std::string& folder, const std::vector<X509Ptr>& ca,
 
 }  // namespace
 
-Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, bool token_will_do,
+Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, TlsProof proof,
                               std::int64_t unix_seconds) {
   TlsFiles files;
+  const bool token_will_do = proof == TlsProof::kCertificateOrToken;
   const auto here = [&folder](const char* file) { return folder + "/" + file; };
   const auto read = [&](const char* file) {
     Result<std::string> text = ReadText(here(file));
@@ -90,7 +91,8 @@ Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, bool t
   }
   Result<std::string> certificate = read("tls.crt");
   if (!certificate.ok()) {
-    if (!files.token.empty() && certificate.status().code() == StatusCode::kNotFound) return files;
+    const bool may_lack = !files.token.empty() || proof == TlsProof::kNone;
+    if (may_lack && certificate.status().code() == StatusCode::kNotFound) return files;
     return certificate.status();
   }
   files.certificate = *std::move(certificate);

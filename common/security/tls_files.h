@@ -23,12 +23,18 @@ struct TlsFiles {
   std::int64_t ends = 0;  // unix seconds at which the first of the certificates ends
 };
 
+/// What a folder needs beside ca.crt.
+enum class TlsProof : std::uint8_t {
+  kCertificate,         // tls.crt and tls.key
+  kCertificateOrToken,  // these, or token
+  kNone,                // nothing: the other end takes another proof too
+};
+
 /// Reads the files of `folder` and checks them at `unix_seconds`: that tls.key is the key of
 /// tls.crt, that ca.crt signed it, that both are valid now, and that it has all of `roles`.
 /// NotFound for a file that is missing, PermissionDenied for one that may not be read,
-/// InvalidArgument for one that is no PEM, FailedPrecondition if they do not fit. `token_will_do`:
-/// a token may take the place of tls.crt and tls.key.
-Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, bool token_will_do,
+/// InvalidArgument for one that is no PEM, FailedPrecondition if they do not fit.
+Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, TlsProof proof,
                               std::int64_t unix_seconds);
 
 }  // namespace millrace

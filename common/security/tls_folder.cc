@@ -24,9 +24,9 @@ Result<std::shared_ptr<TlsFolder>> TlsFolder::Open(const TlsFolderOptions& optio
   MutexLock lock(folder->mutex_);
   // Looked at first: what changes between the two is read again.
   folder->look_ = folder->LookAtFiles();
-  MILLRACE_ASSIGN_OR_RETURN(TlsFiles files,
-                            ReadTlsFiles(options.folder, options.roles, options.token_will_do,
-                                         folder->clock_->UnixSeconds()));
+  MILLRACE_ASSIGN_OR_RETURN(
+      TlsFiles files,
+      ReadTlsFiles(options.folder, options.roles, options.proof, folder->clock_->UnixSeconds()));
   folder->files_ = std::make_shared<const TlsFiles>(std::move(files));
   folder->looked_at_ = folder->clock_->Now();
   return folder;
@@ -52,7 +52,8 @@ Result<std::shared_ptr<TlsFolder>> OpenClientTls(const std::string& folder,
   const char* const variable = std::getenv("MILLRACE_TLS");
   const std::string path = !folder.empty() || variable == nullptr ? folder : variable;
   if (path.empty()) return std::shared_ptr<TlsFolder>();
-  return TlsFolder::Open({.folder = path, .token_will_do = true}, std::move(clock), std::move(log));
+  return TlsFolder::Open({.folder = path, .proof = TlsProof::kCertificateOrToken}, std::move(clock),
+                         std::move(log));
 }
 
 void TlsFolder::LookAgain() {
@@ -63,7 +64,7 @@ void TlsFolder::LookAgain() {
     return;
   }
   Result<TlsFiles> files =
-      ReadTlsFiles(options_.folder, options_.roles, options_.token_will_do, clock_->UnixSeconds());
+      ReadTlsFiles(options_.folder, options_.roles, options_.proof, clock_->UnixSeconds());
   if (!files.ok()) {
     if (std::exchange(refused_, files.status()) != files.status()) {
       log_->Error("certificates not read again; those before stay in force",

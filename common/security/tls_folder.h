@@ -16,8 +16,8 @@ namespace millrace {
 
 struct TlsFolderOptions {
   std::string folder;
-  PeerRoles roles;             // that the certificate must have
-  bool token_will_do = false;  // see ReadTlsFiles
+  PeerRoles roles;  // that the certificate must have
+  TlsProof proof = TlsProof::kCertificate;
 };
 
 /// Thread-safe.

@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,6 +50,32 @@ class Socket {
 
  private:
   const int fd_;
+};
+
+/// Keeps SIGPIPE from this thread: OpenSSL writes to sockets without MSG_NOSIGNAL.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoSigpipe() {
+    const timespec at_once{};
+    while (!was_pending_ && sigtimedwait(&pipe_, nullptr, &at_once) == SIGPIPE) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+  bool was_pending_;
 };
 
 /// -1 if nothing answers there.
@@ -164,6 +191,7 @@ Status ExplainHandshake(const TlsProbe& probe, SSL& ssl, int reason) {
 }  // namespace
 
 Status ExplainTls(const TlsProbe& probe) {
+  const NoSigpipe no_sigpipe;
   const SteadyTime end = std::chrono::steady_clock::now() +
                          std::chrono::milliseconds(static_cast<int>(probe.timeout_seconds * 1e3));
   const Socket socket(Connect(probe.address, end));

@@ -116,6 +116,7 @@ Daemon::Daemon(const DaemonOptions& options, const DaemonSecurity& security,
       log_(std::move(log)),
       on_broken_(std::move(on_broken)),
       clock_(std::move(clock)),
+      etcd_tls_(security.etcd),
       control_guard_("control", security, log_),
       batch_guard_("batches", security, log_),
       arena_(MakeArena(options)),
@@ -190,9 +191,9 @@ Status Daemon::StartDispatcher() {
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const EtcdAddress store, ParseEtcdAddress(options_.store));
     dispatcher.backend = "etcd";
-    dispatcher_ =
-        std::make_shared<ElectedDispatcher>(dispatcher, store, options_.name, compiler, clock_,
-                                            log_, [this] { return control_guard_.State(); });
+    dispatcher_ = std::make_shared<ElectedDispatcher>(
+        dispatcher, store, options_.name, compiler, clock_, log_,
+        [this] { return control_guard_.State(); }, etcd_tls_);
   }
   GrpcServerOptions server;
   server.listen = options_.listen;
@@ -245,7 +246,8 @@ Status Daemon::StartWorker() {
   batch_address_ = WithPort(options_.batch_listen, batches_->port());
   worker.address = options_.advertise.empty() ? batch_address_ : options_.advertise;
   if (arena_ != nullptr) {
-    Result<std::unique_ptr<ShmServer>> local = ShmServer::Start(late, arena_, log_);
+    Result<std::unique_ptr<ShmServer>> local =
+        ShmServer::Start(late, arena_, batch_guard_.MemoryUsers(), log_);
     if (local.ok()) {
       local_batches_ = std::move(local).value();
       worker.unix_socket = local_batches_->name();

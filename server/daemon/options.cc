@@ -11,6 +11,7 @@
 #include "server/daemon/config_file.h"
 #include "server/daemon/option_table.h"
 #include "server/pipeline/text/pipeline.h"
+#include "server/state/etcd/etcd_address.h"
 
 namespace millrace {
 namespace {
@@ -86,6 +87,17 @@ Status CheckExposed(const OptionTexts& texts, const DaemonOptions& options) {
               where(port.option));
   }
   return OkStatus();
+}
+
+/// Checks that there are files for TLS to etcd where they are needed, and only there.
+Status CheckEtcdTls(const OptionTexts& texts, const DaemonOptions& options) {
+  const Result<EtcdAddress> store = ParseEtcdAddress(options.store);
+  const bool needed = store.ok() && store->tls;
+  if (needed == !options.etcd_tls.empty()) return OkStatus();
+  const auto given = texts.values.find(needed ? "store" : "etcd_tls");
+  return At(InvalidArgument(needed ? "option store: etcds:// needs etcd_tls, a folder with ca.crt"
+                                   : "option etcd_tls: expected with a store at etcds:// only"),
+            given == texts.values.end() ? OptionText() : given->second);
 }
 
 /// The cache gets a quarter of the limit unless the text says otherwise.
@@ -230,6 +242,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   }
   MILLRACE_RETURN_IF_ERROR(CheckAdvertised(texts, options));
   MILLRACE_RETURN_IF_ERROR(CheckExposed(texts, options));
+  MILLRACE_RETURN_IF_ERROR(CheckEtcdTls(texts, options));
   MILLRACE_RETURN_IF_ERROR(CompleteCacheBytes(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadDatasets(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadInMemory(texts, options));

@@ -61,6 +61,7 @@ struct DaemonOptions {
   bool skip_bad = false;
   std::string tls;                    // folder with ca.crt, tls.crt and tls.key; empty: no TLS
   std::string access;                 // access file; empty: certificates say all
+  std::string etcd_tls;               // folder for etcds://; empty: none
   bool insecure = false;              // whether addresses beyond loopback may do without TLS
   std::string shared_memory_group;    // whose members are served on loopback; empty: none
   std::string in_memory;              // ids of datasets that are copied into memory, with commas

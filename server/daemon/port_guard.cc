@@ -46,6 +46,11 @@ Result<DaemonSecurity> DaemonSecurity::Make(const DaemonOptions& options,
   Result<LocalUsers> users = LocalUsers::Make(geteuid(), options.shared_memory_group);
   if (!users.ok()) return users.status().WithContext("option shared_memory_group");
   security.users = *std::move(users);
+  if (!options.etcd_tls.empty()) {
+    auto etcd = TlsFolder::Open({.folder = options.etcd_tls, .proof = TlsProof::kNone}, clock, log);
+    if (!etcd.ok()) return etcd.status().WithContext("option etcd_tls");
+    security.etcd = *std::move(etcd);
+  }
   if (options.tls.empty()) return security;
   auto folder =
       TlsFolder::Open({.folder = options.tls, .roles = RolesOf(options.role)}, clock, log);
@@ -71,6 +76,10 @@ ServerSecurity PortGuard::ForServer(const std::string& listen) {
   };
   security.on_refused_connection = [this](RefusedConnection why) { OnConnection(why); };
   return security;
+}
+
+LocalUsers PortGuard::MemoryUsers() const {
+  return security_.tls == nullptr ? security_.users : security_.users.WithoutGroup();
 }
 
 void PortGuard::OnCall(std::string_view method, const Peer& peer, const Status& why) {

@@ -26,6 +26,7 @@ namespace millrace {
 struct DaemonSecurity {
   std::shared_ptr<TlsFolder> tls;        // null: no TLS
   std::shared_ptr<AccessPolicy> policy;  // null: certificates say all
+  std::shared_ptr<TlsFolder> etcd;       // of the store; null: none
   LocalUsers users;                      // who may connect over loopback without TLS
 
   /// Takes over files that have changed. For a ticker: peers that connect do so too.
@@ -49,6 +50,9 @@ class PortGuard {
 
   /// For a server at `listen`. This object has to outlive the server.
   ServerSecurity ForServer(const std::string& listen);
+  /// Who may read batches in shared memory. With TLS, peers have names there and only users here.
+  /// So the members of the group use the network then, like anybody else.
+  LocalUsers MemoryUsers() const;
   /// Adds what was refused, and until when the certificates are valid.
   void AddMetrics(MetricSet& metrics) const;
   v1::PortSecurity State() const;

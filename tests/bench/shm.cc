@@ -220,7 +220,8 @@ void WithConsumer(Board* board, bool sum,
   });
   const auto arena = std::make_shared<SharedArena>(std::uint64_t{256} << 20);
   const auto worker = std::make_shared<Worker>();
-  auto server = ShmServer::Start(worker, arena, MakeNullLogger()).value();
+  auto server =
+      ShmServer::Start(worker, arena, *LocalUsers::Make(geteuid(), ""), MakeNullLogger()).value();
   std::snprintf(board->socket, sizeof board->socket, "%s", server->name().c_str());
   FutexSet(board->ready, 1);
   worker->WaitForStream();

@@ -11,6 +11,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <optional>
@@ -23,6 +26,9 @@
 
 #include "common/base/hash.h"
 #include "common/batch/arena.h"
+#include "common/security/make_certificates.h"
+#include "common/security/tls_folder.h"
+#include "common/system/clock.h"
 #include "common/system/malloc.h"
 #include "common/system/mutex.h"
 #include "common/transport/grpc/grpc_client.h"
@@ -41,6 +47,7 @@ struct Options {
   double seconds = 3;  // for each payload size
   std::uint64_t window_mb = 32;
   std::vector<std::uint64_t> kib = {64, 1024, 4096};
+  bool tls = false;
   bool json = false;
 };
 
@@ -180,11 +187,56 @@ class Source final : public WorkerEndpoint {
   std::promise<std::shared_ptr<Feed>> first_;
 };
 
-void Send(int fd, std::uint64_t size, Shared& shared) {
+/// A folder with one certificate, for both ends; it is removed at the end.
+class TlsCertificate {
+ public:
+  static Result<std::unique_ptr<TlsCertificate>> Make() {
+    std::string path = std::filesystem::temp_directory_path() / "millrace-bench-tls-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) return Unavailable("cannot make " + path);
+    std::unique_ptr<TlsCertificate> made(new TlsCertificate(path));
+    const std::int64_t now = std::time(nullptr);
+    MILLRACE_ASSIGN_OR_RETURN(
+        const CertificateAndKey ca,
+        MakeCa({.name = "bench", .roles = {}, .begin = now - 60, .end = now + 86'400}));
+    MILLRACE_ASSIGN_OR_RETURN(const CertificateAndKey both,
+                              MakeCertificate(ca, {.name = "bench",
+                                                   .roles = {PeerRole::kWorker, PeerRole::kTrainer},
+                                                   .begin = now - 60,
+                                                   .end = now + 86'400}));
+    std::ofstream(path + "/ca.crt") << ca.certificate;
+    std::ofstream(path + "/tls.crt") << both.certificate;
+    std::ofstream(path + "/tls.key") << both.key;
+    return made;
+  }
+  ~TlsCertificate() { std::filesystem::remove_all(folder_); }
+  TlsCertificate(const TlsCertificate&) = delete;
+  TlsCertificate& operator=(const TlsCertificate&) = delete;
+  const std::string& folder() const { return folder_; }
+
+ private:
+  explicit TlsCertificate(std::string folder) : folder_(std::move(folder)) {}
+  const std::string folder_;
+};
+
+/// Null for an empty folder.
+std::shared_ptr<TlsFolder> OpenTls(const std::string& folder) {
+  if (folder.empty()) return nullptr;
+  auto opened =
+      TlsFolder::Open({.folder = folder}, std::make_shared<SystemClock>(), MakeNullLogger());
+  if (!opened.ok()) {
+    std::fprintf(stderr, "bench_wire: %s\n", opened.status().ToString().c_str());
+    _exit(1);
+  }
+  return *opened;
+}
+
+void Send(int fd, std::uint64_t size, const std::string& tls, Shared& shared) {
   KeepFreedMemory();
   PayloadMaker maker(size, shared);
   const auto source = std::make_shared<Source>();
-  const auto server = GrpcServer::Start(GrpcServerOptions(), source);
+  GrpcServerOptions listening;
+  listening.security.tls = OpenTls(tls);
+  const auto server = GrpcServer::Start(listening, source);
   if (!server.ok()) {
     std::fprintf(stderr, "bench_wire: %s\n", server.status().ToString().c_str());
     _exit(1);
@@ -310,19 +362,21 @@ class Sink final : public StreamHandler<IncomingPart> {
   bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
 };
 
-void Receive(int fd, int port, pid_t sender, const Options& options) {
+void Receive(int fd, int port, pid_t sender, const std::string& tls, const Options& options) {
   KeepFreedMemory();
-  const std::shared_ptr<Connector> connector = MakeGrpcConnector(GrpcClientOptions());
+  const std::shared_ptr<Connector> connector = MakeGrpcConnector({.tls = OpenTls(tls)});
   const auto sink = std::make_shared<Sink>(fd, sender, options);
   sink->Begin(connector->StreamBatches("127.0.0.1:" + std::to_string(port), sink));
   for (;;) pause();
 }
 
-Result<Measured> MeasureStream(std::uint64_t size, const Options& options, Shared& shared) {
-  const Child sender([&](int fd) { Send(fd, size, shared); });
+/// `tls`: folder of a certificate for both ends; empty: no TLS.
+Result<Measured> MeasureStream(std::uint64_t size, const std::string& tls, const Options& options,
+                               Shared& shared) {
+  const Child sender([&](int fd) { Send(fd, size, tls, shared); });
   const int port = static_cast<int>(sender.Hear());
   if (port <= 0) return Unavailable("the sending process does not listen");
-  const Child receiver([&](int fd) { Receive(fd, port, sender.pid(), options); });
+  const Child receiver([&](int fd) { Receive(fd, port, sender.pid(), tls, options); });
   Measured measured;
   measured.bytes_per_second = receiver.Hear();
   measured.cpu_per_gigabyte = receiver.Hear();
@@ -339,12 +393,17 @@ Status Run(const Options& options) {
   void* const memory =
       mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return ResourceExhausted("no page to share between two processes");
+  std::unique_ptr<TlsCertificate> tls;
+  if (options.tls) {
+    MILLRACE_ASSIGN_OR_RETURN(tls, TlsCertificate::Make());
+  }
   for (const std::uint64_t kib : options.kib) {
     auto* const shared = new (memory) Shared();
     MILLRACE_ASSIGN_OR_RETURN(
         const BareGrpcRate bare,
         MeasureBareGrpc(std::min<std::uint64_t>(kib << 10, wire::kMaxPartBytes), options.seconds));
-    MILLRACE_ASSIGN_OR_RETURN(const Measured measured, MeasureStream(kib << 10, options, *shared));
+    MILLRACE_ASSIGN_OR_RETURN(const Measured measured,
+                              MeasureStream(kib << 10, "", options, *shared));
     const std::string size = SizeName(kib);
     report.Add({"payload over gRPC, " + size,
                 measured.bytes_per_second / 1e9,
@@ -364,6 +423,16 @@ Status Run(const Options& options) {
                 "",
                 0,
                 {}});
+    if (tls == nullptr) continue;
+    auto* const again = new (memory) Shared();
+    MILLRACE_ASSIGN_OR_RETURN(const Measured secret,
+                              MeasureStream(kib << 10, tls->folder(), options, *again));
+    report.Add({"payload over TLS, " + size,
+                secret.bytes_per_second / 1e9,
+                "GB/s",
+                "the same without TLS",
+                measured.bytes_per_second / 1e9,
+                {}});
   }
   munmap(memory, sizeof(Shared));
   return OkStatus();
@@ -380,6 +449,7 @@ int main(int argc, char** argv) {
   app.add_option("--kib", options.kib, "payload sizes in KiB")->check(CLI::Range(1, 65536));
   app.add_option("--window", options.window_mb, "MiB under way at most")
       ->check(CLI::Range(1, 4096));
+  app.add_flag("--tls", options.tls, "measure each payload also with TLS 1.3");
   app.add_flag("--json", options.json, "one JSON object a line");
   CLI11_PARSE(app, argc, argv);
   const millrace::Status status = millrace::bench::Run(options);

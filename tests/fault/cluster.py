@@ -287,6 +287,10 @@ class Cluster(harness.Cluster):
     def host(self):
         """Makes a network namespace, on a bridge with the earlier ones."""
         if not self.namespaces:
+            # One certificate for all: these processes listen beyond loopback.
+            self.run("certs", self.folder / "tls", "--name", "all", "--role",
+                     "dispatcher,worker,trainer,operator")
+            os.environ["MILLRACE_TLS"] = str(self.folder / "tls" / "all")
             ip("link", "add", "bridge0", "type", "bridge")
             ip("addr", "add", "10.77.0.1/24", "dev", "bridge0")
             ip("link", "set", "bridge0", "up")
@@ -418,6 +422,7 @@ class Cluster(harness.Cluster):
         return max(process.most_memory for process in processes) / MIB
 
     def close(self):
+        os.environ.pop("MILLRACE_TLS", None)
         self._stop.set()
         self._watcher.join()
         super().close()

@@ -1,7 +1,9 @@
 // Bytes of a connection to a real gRPC server of a dispatcher or a worker, in this process. They
-// are any bytes, HTTP/2 frames with any content, or calls of our methods with any message.
-// Afterwards both servers still answer an honest call.
+// are any bytes, HTTP/2 frames with any content, or calls of our methods with any message. Some go
+// to a dispatcher with TLS: in place of a handshake, or after one, with a certificate or without.
+// Afterwards all servers still answer an honest call.
 #include <arpa/inet.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -9,8 +11,16 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <optional>
 
+#include "common/access/access_policy.h"
 #include "common/base/hash.h"
+#include "common/security/make_certificates.h"
+#include "common/security/tls_folder.h"
+#include "common/security/x509.h"
 #include "common/transport/grpc/grpc_client.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "tests/fuzz/events.h"
@@ -30,7 +40,9 @@ enum Kind : std::uint8_t {
   kWantsMessage,
   kStaticMessage,
   kStatusMessage,
-  kWorker,  // the connection goes to the worker instead
+  kWorker,     // the connection goes to the worker instead
+  kHandshake,  // it goes to the dispatcher with TLS, whose handshake the bytes are to be
+  kSecret,     // the same, after a handshake; argument: odd: with a certificate
   kKinds,
 };
 
@@ -107,6 +119,77 @@ class FuzzedWorker final : public WorkerEndpoint {
   const StaticBytes tables_{Xxh3(*bytes_).ToHex(), bytes_};
 };
 
+/// A folder with a certificate of every role, for both ends.
+class Certificate {
+ public:
+  Certificate() {
+    std::string path = "/tmp/millrace-fuzz-XXXXXX";
+    Require(mkdtemp(path.data()) != nullptr, "a folder");
+    const std::int64_t now = std::time(nullptr);
+    const auto ca =
+        MakeCa({.name = "fuzz", .roles = {}, .begin = now - 60, .end = now + 864'000}).value();
+    const auto made = MakeCertificate(ca, {.name = "fuzz",
+                                           .roles = {PeerRole::kDispatcher, PeerRole::kWorker,
+                                                     PeerRole::kTrainer, PeerRole::kOperator},
+                                           .begin = now - 60,
+                                           .end = now + 864'000})
+                          .value();
+    std::ofstream(path + "/ca.crt") << ca.certificate;
+    std::ofstream(path + "/tls.crt") << made.certificate;
+    std::ofstream(path + "/tls.key") << made.key;
+    folder_ = TlsFolder::Open({.folder = path}, std::make_shared<SystemClock>(), MakeNullLogger())
+                  .value();
+    // The files have been read. Nobody else needs them.
+    for (const char* const file : {"/ca.crt", "/tls.crt", "/tls.key"}) {
+      ::unlink((path + file).c_str());
+    }
+    ::rmdir(path.c_str());
+  }
+  const std::shared_ptr<TlsFolder>& folder() const { return folder_; }
+
+ private:
+  std::shared_ptr<TlsFolder> folder_;
+};
+
+/// Lets peers without a certificate through the handshake; none of them has a token.
+class TokensToo final : public AccessPolicy {
+ public:
+  Result<Identity> Identify(const Shown& shown) override { return certificates_.Identify(shown); }
+  bool takes_tokens() const override { return true; }
+
+ private:
+  CertificatePolicy certificates_;
+};
+
+/// A client's end of TLS over a socket.
+class SecretSocket {
+ public:
+  SecretSocket(int socket, const TlsFiles& files, bool with_certificate)
+      : context_(SSL_CTX_new(TLS_client_method())) {
+    static constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+    SSL_CTX_set_alpn_protos(context_.get(), kHttp2, sizeof kHttp2);
+    if (with_certificate) {
+      SSL_CTX_use_certificate(context_.get(), ParseCertificates(files.certificate).front().get());
+      SSL_CTX_use_PrivateKey(context_.get(), ParseKey(files.key).get());
+    }
+    ssl_.reset(SSL_new(context_.get()));
+    SSL_set_fd(ssl_.get(), socket);
+    connected_ = SSL_connect(ssl_.get()) == 1;
+  }
+  void Exchange(std::string_view bytes) {
+    if (!connected_ || bytes.empty()) return;
+    if (SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())) <= 0) return;
+    char buffer[4096];
+    for (int n = 0; n < 64 && SSL_read(ssl_.get(), buffer, sizeof buffer) > 0; ++n) {
+    }
+  }
+
+ private:
+  const std::unique_ptr<SSL_CTX, FreeWith<SSL_CTX_free>> context_;
+  std::unique_ptr<SSL, FreeWith<SSL_free>> ssl_;
+  bool connected_ = false;
+};
+
 struct World {
   std::shared_ptr<FuzzedWorker> worker = std::make_shared<FuzzedWorker>();
   std::unique_ptr<GrpcServer> control =
@@ -116,6 +199,13 @@ struct World {
   std::unique_ptr<GrpcServer> batches =
       GrpcServer::Start({}, std::shared_ptr<WorkerEndpoint>(worker)).value();
   std::shared_ptr<Connector> connector = MakeGrpcConnector({});
+  Certificate certificate;
+  std::unique_ptr<GrpcServer> secret =
+      GrpcServer::Start(
+          {.security = {.tls = certificate.folder(), .policy = std::make_shared<TokensToo>()}},
+          std::shared_ptr<DispatcherEndpoint>(std::make_shared<FuzzedDispatcher>()))
+          .value();
+  std::shared_ptr<Connector> secret_connector = MakeGrpcConnector({.tls = certificate.folder()});
 
   ~World() {
     connector->WaitForStreams(Connector::kStreamsEndSeconds);
@@ -184,6 +274,8 @@ std::string BytesOf(const Event& event) {
       return Frame(0, FlagsOf(event.argument) & 1, StreamOf(event.argument), message + event.bytes);
     }
     case kWorker:
+    case kHandshake:
+    case kSecret:
       return "";
     default:
       return Frame(kind, FlagsOf(event.argument), StreamOf(event.argument), event.bytes);
@@ -206,7 +298,8 @@ void ReadAll(int socket) {
 /// Writes all bytes and reads until the server is silent. Only then it shuts down its sending side,
 /// because a server that hears this at once drops the messages before it. Then it reads until the
 /// server closes the connection or is silent for longer.
-void Exchange(int port, std::string_view bytes) {
+void Exchange(int port, std::string_view bytes, const TlsFiles* files = nullptr,
+              bool with_certificate = false) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   Require(socket >= 0, "a socket");
   sockaddr_in address{};
@@ -220,6 +313,14 @@ void Exchange(int port, std::string_view bytes) {
   // behind.
   const linger reset{.l_onoff = 1, .l_linger = 0};
   setsockopt(socket, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+  if (files != nullptr) {
+    SetPatience(socket, 1000);  // for the handshake
+    SecretSocket secret(socket, *files, with_certificate);
+    SetPatience(socket, 10);
+    secret.Exchange(bytes);
+    ::close(socket);
+    return;
+  }
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent <= 0) break;
@@ -239,6 +340,8 @@ void ExpectHonestService(const World& world, Connector& connector) {
   const auto tables =
       connector.GetStatic(World::Address(*world.batches), "known", world.worker->digest(), 30, {});
   RequireOk(tables.status(), "the worker answers");
+  const auto secret = world.secret_connector->GetStatus(World::Address(*world.secret), 30);
+  RequireOk(secret.status(), "the dispatcher with TLS answers");
 }
 
 }  // namespace
@@ -304,6 +407,9 @@ std::vector<std::string> Seeds() {
                    {7, 15, std::string(8, '\0')}}),
       WriteEvents({{kRaw, 0, "GET / HTTP/1.1\r\nHost: here\r\n\r\n"}}),
       WriteEvents({preface, {kRaw, 0, std::string(200, '\xff')}}),
+      WriteEvents({{kHandshake, 0, ""}, {kRaw, 0, std::string("\x16\x03\x01\x00\x05hello", 10)}}),
+      WriteEvents({{kSecret, 0, ""}, preface, call(0, 4), Message(kStatusMessage, kEnd, status)}),
+      WriteEvents({{kSecret, 1, ""}, preface, call(0, 0), Message(kAttachMessage, 0, attach)}),
   };
 }
 
@@ -315,12 +421,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static fuzz::World& world = *new fuzz::World;
   static int runs = 0;
   bool to_worker = false;
+  std::optional<fuzz::Event> tls;  // the last event that says so
   std::string bytes;
   for (const fuzz::Event& event : fuzz::ReadEvents(data, size)) {
     to_worker = to_worker || event.kind % fuzz::kKinds == fuzz::kWorker;
+    const std::uint8_t kind = event.kind % fuzz::kKinds;
+    if (kind == fuzz::kHandshake || kind == fuzz::kSecret) tls = event;
     bytes += fuzz::BytesOf(event);
   }
-  fuzz::Exchange(to_worker ? world.batches->port() : world.control->port(), bytes);
+  if (tls) {
+    const bool secret = tls->kind % fuzz::kKinds == fuzz::kSecret;
+    const auto files = world.certificate.folder()->Current();
+    fuzz::Exchange(world.secret->port(), bytes, secret ? files.get() : nullptr,
+                   tls->argument % 2 == 1);
+  } else {
+    fuzz::Exchange(to_worker ? world.batches->port() : world.control->port(), bytes);
+  }
   fuzz::ExpectHonestService(world, *world.connector);
   // Now and then a new connection is used too.
   if (++runs % 256 == 1) fuzz::ExpectHonestService(world, *MakeGrpcConnector({}));

@@ -14,7 +14,6 @@ PROBES = ("--metrics-listen", "127.0.0.1:0")
 FROM_THE_START = {
     "millrace_leases_granted_total": "", "millrace_self_leases_total": "",
     "millrace_leases_moved_total": 'reason="failing"',
-    "millrace_refused_connections_total": 'port="control",reason="user"',
     "millrace_duplicate_batches_dropped_total": "", "millrace_duplicate_mismatch_total": "",
     "millrace_file_verify_failures_total": 'kind="served"',
     "millrace_examples_dropped_total": 'reason="too_large"', "millrace_prefetch_bytes": "",

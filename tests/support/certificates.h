@@ -50,6 +50,7 @@ class Certificates {
                     std::int64_t begin = -60, std::int64_t end = 3600, bool own_ca = true) {
     const auto made = MakeCertificate(ca, {.name = folder.substr(0, folder.find('-')),
                                            .roles = roles,
+                                           .addresses = {"127.0.0.1"},
                                            .begin = Now() + begin,
                                            .end = Now() + end});
     REQUIRE(made.ok());

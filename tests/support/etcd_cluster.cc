@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <stdexcept>
 #include <thread>
@@ -64,9 +66,11 @@ fs::path MakeFolder() {
 
 }  // namespace
 
-EtcdCluster::EtcdCluster(int members, long quota_bytes)
+EtcdCluster::EtcdCluster(int members, long quota_bytes, std::string tls, bool client_certificates)
     : folder_(MakeFolder()),
       quota_bytes_(quota_bytes),
+      tls_(std::move(tls)),
+      client_certificates_(client_certificates),
       members_(static_cast<std::size_t>(members)) {
   for (Member& member : members_) {
     member.client_port = FreePort();
@@ -102,12 +106,20 @@ void EtcdCluster::Start(int member) {
   std::vector<std::string> arguments = {etcd,
                                         "--name=" + name,
                                         "--data-dir=" + (folder_ / name).string(),
-                                        "--listen-client-urls=" + Url(started.client_port),
-                                        "--advertise-client-urls=" + Url(started.client_port),
+                                        "--listen-client-urls=" + ClientUrl(started.client_port),
+                                        "--advertise-client-urls=" + ClientUrl(started.client_port),
                                         "--listen-peer-urls=" + Url(started.peer_port),
                                         "--initial-advertise-peer-urls=" + Url(started.peer_port),
                                         "--initial-cluster=" + cluster,
                                         "--log-level=error"};
+  if (!tls_.empty()) {
+    arguments.insert(arguments.end(),
+                     {"--cert-file=" + tls_ + "/tls.crt", "--key-file=" + tls_ + "/tls.key"});
+    if (client_certificates_) {
+      arguments.insert(arguments.end(),
+                       {"--client-cert-auth", "--trusted-ca-file=" + tls_ + "/ca.crt"});
+    }
+  }
   if (size() == 1) {
     // A single member waits for no other, so its timeouts can be short. A lease cannot be shorter
     // than the election timeout (see Election), so short ones also allow short leases.
@@ -130,6 +142,19 @@ void EtcdCluster::Start(int member) {
     execv(argv[0], argv.data());
     _exit(127);
   }
+}
+
+std::shared_ptr<grpc::ChannelCredentials> EtcdCluster::Credentials() const {
+  if (tls_.empty()) return grpc::InsecureChannelCredentials();
+  const auto text = [this](const char* file) {
+    std::ifstream in(tls_ + "/" + file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = text("ca.crt");
+  options.pem_cert_chain = text("tls.crt");
+  options.pem_private_key = text("tls.key");
+  return grpc::SslCredentials(options);
 }
 
 void EtcdCluster::Kill(int member) {
@@ -160,8 +185,8 @@ int EtcdCluster::Leader() const {
       if (member.pid <= 0) continue;
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
-      const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(member.client_port),
-                                               grpc::InsecureChannelCredentials());
+      const auto channel =
+          grpc::CreateChannel("127.0.0.1:" + std::to_string(member.client_port), Credentials());
       etcdserverpb::StatusResponse status;
       const bool ok = etcdserverpb::Maintenance::NewStub(channel)
                           ->Status(&context, etcdserverpb::StatusRequest(), &status)
@@ -173,6 +198,30 @@ int EtcdCluster::Leader() const {
   throw std::runtime_error("etcd has no leader");
 }
 
+void EtcdCluster::EnableUsers(const std::string& name, const std::string& password) const {
+  grpc::GenericStub stub(grpc::CreateChannel(endpoints().front(), Credentials()));
+  // The requests have two texts at most, in the fields that a login has them in.
+  const auto call = [&](const std::string& method, const std::string& first,
+                        const std::string& second) {
+    etcdserverpb::AuthenticateRequest texts;
+    texts.set_name(first);
+    texts.set_password(second);
+    const grpc::Slice slice(texts.SerializeAsString());
+    grpc::ByteBuffer request(&slice, 1);
+    grpc::ByteBuffer response;
+    grpc::ClientContext context;
+    std::promise<grpc::Status> done;
+    stub.UnaryCall(&context, "/etcdserverpb.Auth/" + method, {}, &request, &response,
+                   [&done](const grpc::Status& status) { done.set_value(status); });
+    const grpc::Status status = done.get_future().get();
+    if (!status.ok()) throw std::runtime_error("etcd, " + method + ": " + status.error_message());
+  };
+  call("UserAdd", name, password);
+  call("RoleAdd", "root", "");
+  call("UserGrantRole", name, "root");
+  call("AuthEnable", "", "");
+}
+
 void EtcdCluster::WaitUntilReady() const {
   const auto end = std::chrono::steady_clock::now() + kPatience;
   for (int i = 0; i < size(); ++i) {
@@ -181,9 +230,8 @@ void EtcdCluster::WaitUntilReady() const {
     grpc::ChannelArguments arguments;  // otherwise gRPC tries again only after a second
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-    const auto channel =
-        grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(member.client_port),
-                                  grpc::InsecureChannelCredentials(), arguments);
+    const auto channel = grpc::CreateCustomChannel(
+        "127.0.0.1:" + std::to_string(member.client_port), Credentials(), arguments);
     const auto kv = etcdserverpb::KV::NewStub(channel);
     while (true) {
       grpc::ClientContext context;
@@ -192,7 +240,10 @@ void EtcdCluster::WaitUntilReady() const {
       etcdserverpb::RangeRequest request;
       request.set_key("ready");
       etcdserverpb::RangeResponse response;
-      if (kv->Range(&context, request, &response).ok()) break;
+      const grpc::Status status = kv->Range(&context, request, &response);
+      if (status.ok() || status.error_message().find("user name is empty") != std::string::npos) {
+        break;
+      }
       if (std::chrono::steady_clock::now() > end) {
         std::ifstream log(Log(i));
         throw std::runtime_error("etcd does not start: " +

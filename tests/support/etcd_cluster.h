@@ -6,16 +6,24 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
+
+namespace grpc {
+class ChannelCredentials;
+}
 
 namespace millrace::test {
 
 class EtcdCluster {
  public:
   /// Starts `members` processes and waits until they have a leader. Skips the test if etcd is not
-  /// installed. `quota_bytes`: limit of the database; 0: etcd's own limit.
-  explicit EtcdCluster(int members = 1, long quota_bytes = 0);
+  /// installed. `quota_bytes`: limit of the database; 0: etcd's own limit. `tls`: a folder
+  /// with a certificate for 127.0.0.1; empty: no TLS. `client_certificates`: clients need one of
+  /// the same CA.
+  explicit EtcdCluster(int members = 1, long quota_bytes = 0, std::string tls = "",
+                       bool client_certificates = false);
   ~EtcdCluster();
   EtcdCluster(const EtcdCluster&) = delete;
   EtcdCluster& operator=(const EtcdCluster&) = delete;
@@ -31,7 +39,9 @@ class EtcdCluster {
   void Resume(int member);
   /// The number of the member that leads the cluster.
   int Leader() const;
-  /// Waits until a quorum answers.
+  /// Makes a user with all rights, and lets nobody in who does not log in.
+  void EnableUsers(const std::string& name, const std::string& password) const;
+  /// Waits until a quorum answers. With users enabled, a refusal is an answer.
   void WaitUntilReady() const;
 
  private:
@@ -41,11 +51,17 @@ class EtcdCluster {
     pid_t pid = 0;
   };
 
+  std::string ClientUrl(int port) const {
+    return (tls_.empty() ? "http://127.0.0.1:" : "https://127.0.0.1:") + std::to_string(port);
+  }
+  std::shared_ptr<grpc::ChannelCredentials> Credentials() const;
   std::string Url(int port) const { return "http://127.0.0.1:" + std::to_string(port); }
   std::string Log(int member) const;
 
   std::filesystem::path folder_;
   long quota_bytes_;
+  std::string tls_;
+  bool client_certificates_;
   std::vector<Member> members_;
 };
 

@@ -26,6 +26,7 @@ constexpr std::size_t kMostSpans = 2'000'000;
 /// Time that the dispatcher may take beyond the trace itself: it waits 2 s for late spans, and
 /// longer if we take them slowly.
 constexpr std::chrono::seconds kLateness(30);
+constexpr double kAnswerSeconds = 10;
 
 struct TraceArguments {
   Connection connection;
@@ -116,6 +117,11 @@ Status RunTrace(const TraceArguments& options) {
                                std::chrono::seconds(options.seconds) + kLateness);
   }
   connector->WaitForStreams(Connector::kStreamsEndSeconds);
+  if (!recording.ok() && recording.status().code() == StatusCode::kUnavailable) {
+    // A question finds out better than a stream why there is no connection.
+    const auto asked = connector->GetStatus(options.connection.address, kAnswerSeconds);
+    if (!asked.ok()) return asked.status();
+  }
   if (!recording.ok()) {
     return recording.status().WithContext("dispatcher at " + options.connection.address);
   }

@@ -13,16 +13,6 @@ constexpr std::size_t kMostChannels = 64;
 constexpr std::size_t kMostReasons = 64;
 constexpr std::chrono::seconds kReasonHolds(10);
 
-/// Whether a call failed because there was no connection, for a reason that only a closer look can
-/// tell.
-bool IsUnexplained(const Status& status) {
-  const std::string& text = status.message();
-  const auto has = [&text](const char* part) { return text.find(part) != std::string::npos; };
-  return status.code() == StatusCode::kUnavailable && !has("Connection refused") &&
-         (has("failed to connect to all addresses") || has("Socket closed") ||
-          has("Connection reset"));
-}
-
 std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const TlsFiles* files) {
   if (files == nullptr) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions options;
@@ -33,6 +23,14 @@ std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const TlsFiles* files) {
 }
 
 }  // namespace
+
+bool GrpcChannels::WasTurnedAway(const Status& status) {
+  const std::string& text = status.message();
+  const auto has = [&text](const char* part) { return text.find(part) != std::string::npos; };
+  return status.code() == StatusCode::kUnavailable && !has("Connection refused") &&
+         (has("failed to connect to all addresses") || has("Socket closed") ||
+          has("Connection reset"));
+}
 
 GrpcChannels::~GrpcChannels() {
   std::thread explainer;
@@ -107,13 +105,13 @@ Status GrpcChannels::FindReason(const Key& key) {
 }
 
 Status GrpcChannels::Explain(const Status& status, const std::string& address, PeerRole role) {
-  if (!IsUnexplained(status)) return status;
+  if (!WasTurnedAway(status)) return status;
   const Status why = FindReason({address, role});
   return why.ok() ? status : Status(status.code(), why.message());
 }
 
 Status GrpcChannels::ExplainLater(const Status& status, const std::string& address, PeerRole role) {
-  if (!IsUnexplained(status)) return status;
+  if (!WasTurnedAway(status)) return status;
   const Key key{address, role};
   MutexLock lock(mutex_);
   const auto known = reasons_.find(key);

@@ -29,6 +29,9 @@ class GrpcChannels {
   /// Adds what each call has to show: the token, if that takes the place of a certificate.
   void Prepare(grpc::ClientContext& context);
 
+  /// Whether a call failed because its connection was closed before it began. The reason may be
+  /// TLS, or a server that has too many connections for the moment.
+  static bool WasTurnedAway(const Status& status);
   /// The status of a call, with the reason in its message if the connection failed because of TLS.
   /// Connects once more to find out, and blocks for some seconds at most.
   Status Explain(const Status& status, const std::string& address, PeerRole role);

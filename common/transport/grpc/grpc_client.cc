@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -81,6 +82,9 @@ Result<std::string> ReadParts(grpc::ClientReader<Part>& reader, grpc::ClientCont
 }
 
 constexpr double kLeadsWithinSeconds = 2;
+/// How often a tool connects again if it is turned away, and after which pause.
+constexpr int kTurnedAwayTries = 10;
+constexpr std::chrono::milliseconds kTurnedAwayPause(100);
 
 /// Adds the reason to the status with which a stream ends, if its connection failed because of TLS.
 template <class In>
@@ -260,13 +264,8 @@ class GrpcConnector final : public Connector {
   Result<Out> Unary(const std::string& addresses, double timeout_seconds, F f) {
     Result<Out> result = Unavailable("no dispatcher");
     for (const std::string& address : SplitAddresses(addresses)) {
-      grpc::ClientContext context;
-      context.set_deadline(SecondsFromNow(timeout_seconds));
-      channels_->Prepare(context);
-      v1::Dispatcher::Stub stub(Channel(address));
       Out out;
-      const Status status = channels_->Explain(FromGrpcStatus(f(stub, &context, &out)), address,
-                                               PeerRole::kDispatcher);
+      const Status status = AskOne(address, timeout_seconds, out, f);
       result = status.ok() ? Result<Out>(std::move(out))
                            : Result<Out>(status.WithContext("dispatcher at " + address));
       if (status.code() != StatusCode::kUnavailable &&
@@ -275,6 +274,22 @@ class GrpcConnector final : public Connector {
       }
     }
     return result;
+  }
+
+  /// Asks one dispatcher. If that has too many connections for the moment, it is asked again.
+  template <class Out, class F>
+  Status AskOne(const std::string& address, double timeout_seconds, Out& out, F f) {
+    for (int again = kTurnedAwayTries;; --again) {
+      grpc::ClientContext context;
+      context.set_deadline(SecondsFromNow(timeout_seconds));
+      channels_->Prepare(context);
+      v1::Dispatcher::Stub stub(Channel(address));
+      const Status status = FromGrpcStatus(f(stub, &context, &out));
+      if (!GrpcChannels::WasTurnedAway(status)) return status;
+      const Status explained = channels_->Explain(status, address, PeerRole::kDispatcher);
+      if (explained != status || again == 0) return explained;
+      std::this_thread::sleep_for(kTurnedAwayPause);
+    }
   }
 
   /// The address of the dispatcher that leads. If none says that it leads, this is the first

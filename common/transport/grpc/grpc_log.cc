@@ -22,7 +22,9 @@ void OnLogLine(gpr_log_func_args* args) {
   const std::string_view text = args->message;
   if (!text.starts_with(kFailed)) return g_watch->line(std::string(text));
   const std::size_t colon = text.rfind("::");
-  g_watch->handshake(std::string(colon == std::string_view::npos ? text : text.substr(colon + 2)));
+  std::string why(colon == std::string_view::npos ? text : text.substr(colon + 2));
+  if (why.ends_with('.')) why.pop_back();
+  g_watch->handshake(why);
 }
 
 }  // namespace

@@ -20,6 +20,9 @@
 namespace millrace {
 namespace {
 
+/// What all peers together may have sent of messages that are not complete. Beyond it gRPC ends
+/// streams until the rest fits. A message has to be smaller.
+constexpr std::size_t kReceivedBytes = std::size_t{20} << 20;
 /// For TLS's handshake and HTTP/2's first settings together.
 constexpr int kHandshakeMs = 5'000;
 
@@ -179,7 +182,10 @@ class GrpcServerImpl final : public GrpcServer {
         CredentialsOf(options.security));
     builder.RegisterService(service_.get());
     builder.SetMaxReceiveMessageSize(max_message_bytes);
-    builder.SetMaxSendMessageSize(max_message_bytes);
+    builder.SetMaxSendMessageSize(wire::kMaxControlMessageBytes);
+    grpc::ResourceQuota quota("received by " + options.listen);
+    quota.Resize(kReceivedBytes);
+    builder.SetResourceQuota(quota);
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -259,8 +265,7 @@ Result<std::unique_ptr<GrpcServer>> StartService(const GrpcServerOptions& option
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const GrpcServerOptions& options, std::shared_ptr<DispatcherEndpoint> endpoint) {
-  return StartService<DispatcherAdapter>(options, std::move(endpoint),
-                                         wire::kMaxControlMessageBytes);
+  return StartService<DispatcherAdapter>(options, std::move(endpoint), wire::kMaxReportBytes);
 }
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,

@@ -28,16 +28,16 @@ constexpr int kBacklog = 1024;
 /// Unacknowledged bytes end a connection after this time, as gRPC's own sockets do with the
 /// server's keepalive.
 constexpr unsigned kUserTimeoutMs = 5'000;
-/// How many files stay free for all else that a daemon opens: a quarter of the limit within these
+/// How many files stay free for all else that a daemon opens: an eighth of the limit within these
 /// bounds.
-constexpr rlim_t kLeastReserve = 16;
+constexpr rlim_t kLeastReserve = 4;
 constexpr rlim_t kMostReserve = 256;
 
 std::uint64_t MostFiles() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return ~0ull;
   return files.rlim_cur -
-         std::min(files.rlim_cur, std::clamp(files.rlim_cur / 4, kLeastReserve, kMostReserve));
+         std::min(files.rlim_cur, std::clamp(files.rlim_cur / 8, kLeastReserve, kMostReserve));
 }
 
 /// A listening socket, or -1 with errno set.

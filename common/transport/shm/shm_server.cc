@@ -229,6 +229,7 @@ class ShmServerStream final : public Stream<OutgoingPart> {
 
 Result<std::unique_ptr<ShmServer>> ShmServer::Start(std::shared_ptr<WorkerEndpoint> endpoint,
                                                     std::shared_ptr<const SharedArena> arena,
+                                                    const LocalUsers& users,
                                                     std::shared_ptr<Logger> log) {
   const std::string name = MakeName();
   const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -245,14 +246,15 @@ Result<std::unique_ptr<ShmServer>> ShmServer::Start(std::shared_ptr<WorkerEndpoi
     return ErrnoStatus("listening on the socket " + name, error);
   }
   return std::unique_ptr<ShmServer>(
-      new ShmServer(std::move(endpoint), std::move(arena), std::move(log), listener, name));
+      new ShmServer(std::move(endpoint), std::move(arena), users, std::move(log), listener, name));
 }
 
 ShmServer::ShmServer(std::shared_ptr<WorkerEndpoint> endpoint,
-                     std::shared_ptr<const SharedArena> arena, std::shared_ptr<Logger> log,
-                     int listener, std::string name)
+                     std::shared_ptr<const SharedArena> arena, const LocalUsers& users,
+                     std::shared_ptr<Logger> log, int listener, std::string name)
     : endpoint_(std::move(endpoint)),
       arena_(std::move(arena)),
+      users_(users),
       log_(std::move(log)),
       listener_(listener),
       name_(std::move(name)),
@@ -304,11 +306,12 @@ bool ShmServer::Accept() {
   }
   ucred peer{};
   socklen_t length = sizeof peer;
-  // Only processes that may read this user's memory anyway are accepted. Others use the network.
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-      (peer.uid != geteuid() && peer.uid != 0)) {
-    log_->Info("shared memory is for consumers of the worker's user",
-               {{"consumer_pid", static_cast<int>(peer.pid)}});
+  // Others use the network.
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || !users_.May(peer.uid)) {
+    log_->Info("shared memory is for consumers of other users",
+               {{"served", users_.ToString()},
+                {"consumer", UserText(peer.uid)},
+                {"consumer_pid", static_cast<int>(peer.pid)}});
     close(socket);
     return true;
   }

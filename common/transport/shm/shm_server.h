@@ -13,6 +13,7 @@
 
 #include "common/base/log.h"
 #include "common/base/result.h"
+#include "common/security/local_users.h"
 #include "common/system/mutex.h"
 #include "common/transport/shm/framed_socket.h"
 #include "common/transport/shm/shared_arena.h"
@@ -22,9 +23,11 @@ namespace millrace {
 
 class ShmServer {
  public:
-  /// Batches that lie in `arena` are read in place. Others are sent through the socket.
+  /// Batches that lie in `arena` are read in place. Others are sent through the socket. Only
+  /// processes of `users` are served: they can read all that is in the arena.
   static Result<std::unique_ptr<ShmServer>> Start(std::shared_ptr<WorkerEndpoint> endpoint,
                                                   std::shared_ptr<const SharedArena> arena,
+                                                  const LocalUsers& users,
                                                   std::shared_ptr<Logger> log);
   /// Ends all streams with Unavailable.
   ~ShmServer();
@@ -39,13 +42,14 @@ class ShmServer {
   class Call;
 
   ShmServer(std::shared_ptr<WorkerEndpoint> endpoint, std::shared_ptr<const SharedArena> arena,
-            std::shared_ptr<Logger> log, int listener, std::string name);
+            const LocalUsers& users, std::shared_ptr<Logger> log, int listener, std::string name);
   void Run();
   /// False if the process can open no more files.
   bool Accept();
 
   const std::shared_ptr<WorkerEndpoint> endpoint_;
   const std::shared_ptr<const SharedArena> arena_;
+  const LocalUsers users_;
   const std::shared_ptr<Logger> log_;
   const int listener_;
   const std::string name_;

@@ -15,7 +15,8 @@ ElectedDispatcher::ElectedDispatcher(const DispatcherOptions& options, const Etc
                                      std::string name, std::shared_ptr<PlanCompiler> compiler,
                                      std::shared_ptr<const Clock> clock,
                                      std::shared_ptr<Logger> logger,
-                                     std::function<v1::PortSecurity()> security)
+                                     std::function<v1::PortSecurity()> security,
+                                     std::shared_ptr<TlsFolder> etcd_tls)
     : options_(options),
       store_(store),
       name_(std::move(name)),
@@ -23,7 +24,7 @@ ElectedDispatcher::ElectedDispatcher(const DispatcherOptions& options, const Etc
       clock_(std::move(clock)),
       logger_(std::move(logger)),
       security_(std::move(security)),
-      etcd_(std::make_shared<EtcdClient>(store.endpoints)) {}
+      etcd_(std::make_shared<EtcdClient>(store.endpoints, std::move(etcd_tls))) {}
 
 ElectedDispatcher::~ElectedDispatcher() { Stop(); }
 

@@ -32,11 +32,13 @@ namespace millrace {
 class ElectedDispatcher final : public RunningDispatcher {
  public:
   /// Makes a standby that stands for election only after SetAddress. Messages call this dispatcher
-  /// `name` if it leads. `clock` has to read CLOCK_BOOTTIME. `security`: see DispatcherHooks.
+  /// `name` if it leads. `clock` has to read CLOCK_BOOTTIME. `security`: see DispatcherHooks;
+  /// `etcd_tls`: see EtcdClient.
   ElectedDispatcher(const DispatcherOptions& options, const EtcdAddress& store, std::string name,
                     std::shared_ptr<PlanCompiler> compiler, std::shared_ptr<const Clock> clock,
                     std::shared_ptr<Logger> logger,
-                    std::function<v1::PortSecurity()> security = nullptr);
+                    std::function<v1::PortSecurity()> security = nullptr,
+                    std::shared_ptr<TlsFolder> etcd_tls = nullptr);
   ~ElectedDispatcher() override;
 
   /// Also resigns, so that a standby can lead at once.

@@ -6,15 +6,18 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kScheme = "etcd://";
+constexpr std::string_view kTlsScheme = "etcds://";
 
 }  // namespace
 
 Result<EtcdAddress> ParseEtcdAddress(std::string_view text) {
-  const Status error = InvalidArgument("expected etcd://host:port,host:port/prefix, got '" +
-                                       std::string(text) + "'");
-  if (text.substr(0, kScheme.size()) != kScheme) return error;
-  std::string_view rest = text.substr(kScheme.size());
+  const Status error =
+      InvalidArgument("expected etcd://host:port,host:port/prefix, or etcds:// for TLS, got '" +
+                      std::string(text) + "'");
   EtcdAddress address;
+  address.tls = text.starts_with(kTlsScheme);
+  if (!address.tls && !text.starts_with(kScheme)) return error;
+  std::string_view rest = text.substr(address.tls ? kTlsScheme.size() : kScheme.size());
   const std::size_t slash = rest.find('/');
   address.prefix = slash == std::string_view::npos ? "/millrace" : std::string(rest.substr(slash));
   rest = rest.substr(0, slash);

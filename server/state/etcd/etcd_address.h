@@ -1,4 +1,4 @@
-// The address of a state in etcd: etcd://host:port,host:port/prefix.
+// The address of a state in etcd: etcd://host:port,host:port/prefix, or etcds:// for TLS.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ namespace millrace {
 struct EtcdAddress {
   std::vector<std::string> endpoints;  // host:port
   std::string prefix;                  // begins every key; has a leading '/': "/millrace"
+  bool tls = false;                    // etcds://
 };
 
 /// InvalidArgument says what is expected. If there is no prefix, it is /millrace.

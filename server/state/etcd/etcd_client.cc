@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "common/system/read_text.h"
 #include "etcd/rpc.grpc.pb.h"
 
 namespace millrace {
@@ -63,58 +64,125 @@ Status FromEtcd(const grpc::Status& status, const std::string& endpoint) {
   }
 }
 
+std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const TlsFiles* files) {
+  if (files == nullptr) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = files->ca;
+  options.pem_private_key = files->key;
+  options.pem_cert_chain = files->certificate;
+  return grpc::SslCredentials(options);
+}
+
+/// Whether etcd wants a login, or another one: its tokens end after some minutes.
+bool WantsLogin(const grpc::Status& status) {
+  const auto says = [&status](const char* text) {
+    return status.error_message().find(text) != std::string::npos;
+  };
+  return status.error_code() == grpc::StatusCode::UNAUTHENTICATED || says("user name is empty") ||
+         says("invalid auth token") || says("revision of auth store is old");
+}
+
 }  // namespace
 
 struct EtcdClient::Endpoint {
-  explicit Endpoint(const std::string& at)
+  Endpoint(const std::string& at, const TlsFiles* files)
       : address(at),
-        channel(grpc::CreateCustomChannel(at, grpc::InsecureChannelCredentials(), Arguments())),
+        channel(grpc::CreateCustomChannel(at, CredentialsOf(files), Arguments())),
         kv(channel),
-        lease(channel) {}
+        lease(channel),
+        auth(channel) {}
 
   const std::string address;
   const std::shared_ptr<grpc::Channel> channel;
   etcdserverpb::KV::Stub kv;
   etcdserverpb::Lease::Stub lease;
+  etcdserverpb::Auth::Stub auth;
 };
 
-EtcdClient::EtcdClient(std::vector<std::string> endpoints) {
-  for (const std::string& endpoint : endpoints) {
-    endpoints_.push_back(std::make_unique<Endpoint>(endpoint));
-  }
-}
+EtcdClient::EtcdClient(std::vector<std::string> endpoints, std::shared_ptr<TlsFolder> tls)
+    : addresses_(std::move(endpoints)), tls_(std::move(tls)) {}
 
 EtcdClient::~EtcdClient() = default;
 
+std::vector<std::shared_ptr<EtcdClient::Endpoint>> EtcdClient::Endpoints() {
+  std::shared_ptr<const TlsFiles> files = tls_ == nullptr ? nullptr : tls_->Current();
+  MutexLock lock(mutex_);
+  if (endpoints_.empty() || files != files_) {
+    endpoints_.clear();
+    for (const std::string& address : addresses_) {
+      endpoints_.push_back(std::make_shared<Endpoint>(address, files.get()));
+    }
+    files_ = std::move(files);
+  }
+  return endpoints_;
+}
+
 template <class F>
 Status EtcdClient::Call(F f) {
+  const std::vector<std::shared_ptr<Endpoint>> endpoints = Endpoints();
   std::size_t at = 0;
   {
     MutexLock lock(mutex_);
     at = current_;
   }
   Status why;
-  for (std::size_t tries = 0; tries < endpoints_.size(); ++tries) {
-    Endpoint& endpoint = *endpoints_[at];
-    grpc::ClientContext context;
-    context.set_deadline(After(kTimeoutMilliseconds));
-    // With this, a member that has lost its quorum answers so, and does not let the call wait.
-    context.AddMetadata("hasleader", "true");
-    const grpc::Status status = f(endpoint, context);
+  for (std::size_t tries = 0; tries < endpoints.size(); ++tries) {
+    Endpoint& endpoint = *endpoints[at];
+    const grpc::Status status = CallWithLogin(endpoint, f);
     if (!status.ok()) why = FromEtcd(status, endpoint.address);
     if (!IsOfEndpoint(status.error_code())) {
       MutexLock lock(mutex_);
       current_ = at;
       return status.ok() ? OkStatus() : why;
     }
-    at = (at + 1) % endpoints_.size();
+    at = (at + 1) % endpoints.size();
   }
-  LetConnect();
+  LetConnect(endpoints);
   return why;
 }
 
-void EtcdClient::LetConnect() {
-  for (const auto& endpoint : endpoints_) {
+template <class F>
+grpc::Status EtcdClient::CallWithLogin(Endpoint& endpoint, F& f) {
+  for (bool again = false;; again = true) {
+    grpc::ClientContext context;
+    context.set_deadline(After(kTimeoutMilliseconds));
+    // With this, a member that has lost its quorum answers so, and does not let the call wait.
+    context.AddMetadata("hasleader", "true");
+    {
+      MutexLock lock(mutex_);
+      if (!token_.empty()) context.AddMetadata("token", token_);
+    }
+    const grpc::Status status = f(endpoint, context);
+    if (again || tls_ == nullptr || !WantsLogin(status)) return status;
+    const grpc::Status in = LogIn(endpoint);
+    if (!in.ok()) return in;
+  }
+}
+
+grpc::Status EtcdClient::LogIn(Endpoint& endpoint) {
+  etcdserverpb::AuthenticateRequest request;
+  for (const auto& [file, field] : {std::pair("username", request.mutable_name()),
+                                    std::pair("password", request.mutable_password())}) {
+    Result<std::string> text = ReadText(tls_->path() + "/" + file);
+    if (!text.ok()) {
+      return {grpc::StatusCode::UNAUTHENTICATED,
+              "etcd wants to know who this is: expected a certificate, or the files username and "
+              "password: " +
+                  text.status().message()};
+    }
+    *field = text->substr(0, text->find_last_not_of("\r\n") + 1);
+  }
+  grpc::ClientContext context;
+  context.set_deadline(After(kTimeoutMilliseconds));
+  etcdserverpb::AuthenticateResponse response;
+  const grpc::Status status = endpoint.auth.Authenticate(&context, request, &response);
+  MutexLock lock(mutex_);
+  token_ = response.token();
+  return status;
+}
+
+void EtcdClient::LetConnect(const std::vector<std::shared_ptr<Endpoint>>& endpoints) {
+  for (const auto& endpoint : endpoints) {
     if (endpoint->channel->WaitForConnected(After(kConnectMilliseconds))) return;
   }
 }

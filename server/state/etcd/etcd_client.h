@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/security/tls_folder.h"
 #include "common/system/mutex.h"
 #include "etcd/rpc.pb.h"
 
@@ -27,7 +28,10 @@ namespace millrace {
 /// something is too large for etcd. Messages name the endpoint.
 class EtcdClient {
  public:
-  explicit EtcdClient(std::vector<std::string> endpoints);
+  /// `tls`: the folder by which this client knows etcd, and proves who it is: by a certificate,
+  /// whose common name is etcd's user, or by the files `username` and `password` there. Null: no
+  /// TLS.
+  explicit EtcdClient(std::vector<std::string> endpoints, std::shared_ptr<TlsFolder> tls = nullptr);
   ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
@@ -48,13 +52,23 @@ class EtcdClient {
   /// after another.
   template <class F>
   Status Call(F f);
+  /// Calls `f` for one endpoint. If that wants a login, logs in and calls it once more.
+  template <class F>
+  grpc::Status CallWithLogin(Endpoint& endpoint, F& f);
+  grpc::Status LogIn(Endpoint& endpoint);
+  /// The endpoints, made anew if the certificates have changed.
+  std::vector<std::shared_ptr<Endpoint>> Endpoints();
   /// Waits for a moment until some endpoint is connected. gRPC reads from a connection that it
   /// makes only while some call waits for it. A call that is refused at once does not wait, so a
   /// caller that tries again and again could keep the connection from ever being made.
-  void LetConnect();
+  static void LetConnect(const std::vector<std::shared_ptr<Endpoint>>& endpoints);
 
-  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  const std::vector<std::string> addresses_;
+  const std::shared_ptr<TlsFolder> tls_;
   Mutex mutex_;
+  std::vector<std::shared_ptr<Endpoint>> endpoints_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<const TlsFiles> files_ MILLRACE_GUARDED_BY(mutex_);  // of the endpoints
+  std::string token_ MILLRACE_GUARDED_BY(mutex_);        // from the last login; empty: none
   std::size_t current_ MILLRACE_GUARDED_BY(mutex_) = 0;  // the endpoint that answered last
 };
 

@@ -16,8 +16,9 @@ using test::WriteText;
 
 constexpr PeerRoles kWorkerOnly{PeerRole::kWorker};
 
-Status Refusal(const std::string& folder, PeerRoles roles = kWorkerOnly, bool token = false) {
-  const auto files = ReadTlsFiles(folder, roles, token, Certificates::Now());
+Status Refusal(const std::string& folder, PeerRoles roles = kWorkerOnly,
+               TlsProof proof = TlsProof::kCertificate) {
+  const auto files = ReadTlsFiles(folder, roles, proof, Certificates::Now());
   REQUIRE_FALSE(files.ok());
   return files.status();
 }
@@ -27,7 +28,7 @@ TEST_CASE("a folder with a certificate says whose it is, what it may be and when
   Certificates certificates;
   const std::string folder =
       certificates.Add("w1", {PeerRole::kWorker, PeerRole::kDispatcher}, -60, 3600);
-  const auto files = ReadTlsFiles(folder, kWorkerOnly, false, Certificates::Now());
+  const auto files = ReadTlsFiles(folder, kWorkerOnly, TlsProof::kCertificate, Certificates::Now());
   REQUIRE(files.ok());
   CHECK(files->name == "w1");
   CHECK(files->roles == PeerRoles{PeerRole::kWorker, PeerRole::kDispatcher});
@@ -98,13 +99,25 @@ TEST_CASE("what does not fit in a TLS folder is named", "[tls]") {
 TEST_CASE("a token takes the place of a certificate where it will do", "[tls]") {
   Certificates certificates;
   const std::string folder = certificates.AddToken("bob", "s3cret");
-  const auto files = ReadTlsFiles(folder, {}, true, Certificates::Now());
+  const auto files = ReadTlsFiles(folder, {}, TlsProof::kCertificateOrToken, Certificates::Now());
   REQUIRE(files.ok());
   CHECK(files->token == "s3cret");
   CHECK(files->certificate.empty());
-  CHECK(Refusal(folder, kWorkerOnly, false).code() == StatusCode::kNotFound);
+  CHECK(Refusal(folder, kWorkerOnly).code() == StatusCode::kNotFound);
   WriteText(folder + "/token", "\n");
-  CHECK(Refusal(folder, {}, true) == InvalidArgument(folder + "/token is empty"));
+  CHECK(Refusal(folder, {}, TlsProof::kCertificateOrToken) ==
+        InvalidArgument(folder + "/token is empty"));
+}
+
+TEST_CASE("where another proof will do, ca.crt is enough, and what else is there is checked",
+          "[tls]") {
+  Certificates certificates;
+  const std::string folder = certificates.Add("w", {});
+  CHECK(ReadTlsFiles(folder, {}, TlsProof::kNone, Certificates::Now())->name == "w");
+  std::filesystem::remove(folder + "/tls.key");
+  CHECK(Refusal(folder, {}, TlsProof::kNone).code() == StatusCode::kNotFound);
+  std::filesystem::remove(folder + "/tls.crt");
+  CHECK(ReadTlsFiles(folder, {}, TlsProof::kNone, Certificates::Now())->certificate.empty());
 }
 
 TEST_CASE("a key with a password is refused, and nobody is asked for it", "[tls]") {

@@ -227,6 +227,7 @@ const std::map<std::string, std::string>& OtherValues() {
                                                             {"cache_dir", "/tmp/c: #d"},
                                                             {"cache_dir_bytes", "3GiB"},
                                                             {"tls", ""},
+                                                            {"etcd_tls", ""},
                                                             {"access", ""},
                                                             {"insecure", "true"},
                                                             {"shared_memory_group", "a: b"}};

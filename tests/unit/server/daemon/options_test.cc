@@ -113,8 +113,9 @@ TEST_CASE("a store is an address of etcd", "[options]") {
   CHECK(Make({{"store", "etcd://a:1,b:2/p"}})->store == "etcd://a:1,b:2/p");
   for (const char* text : {"a:1", "etcd://a/p", "etcd://a:99999/p", "etcd://a:0/p"}) {
     CHECK(ErrorOfOption("store", text) ==
-          std::string("option store: expected etcd://host:port,host:port/prefix, got '") + text +
-              "'");
+          std::string("option store: expected etcd://host:port,host:port/prefix, or etcds:// for "
+                      "TLS, got '") +
+              text + "'");
   }
 }
 

@@ -25,7 +25,7 @@ using test::Certificates;
 using Code = StatusCode;
 
 std::shared_ptr<TlsFolder> Open(const std::string& folder) {
-  auto opened = TlsFolder::Open({.folder = folder, .token_will_do = true},
+  auto opened = TlsFolder::Open({.folder = folder, .proof = TlsProof::kCertificateOrToken},
                                 std::make_shared<SystemClock>(), MakeNullLogger());
   REQUIRE(opened.ok());
   return *opened;

@@ -191,7 +191,8 @@ class FloodedWorker final : public WorkerEndpoint {
 TEST_CASE("a consumer that asks on and on does not hold up the others", "[shm]") {
   const ShmNetwork network;
   const auto worker = std::make_shared<FloodedWorker>();
-  auto server = ShmServer::Start(worker, network.arena, MakeNullLogger());
+  auto server =
+      ShmServer::Start(worker, network.arena, *LocalUsers::Make(geteuid(), ""), MakeNullLogger());
   REQUIRE(server.ok());
   const std::string name = (*server)->name();
   CHECK(worker->flood->Begin(name));

@@ -56,7 +56,8 @@ struct ShmNetwork {
 
   explicit ShmNetwork(const OnMapped& on_mapped = nullptr) {
     in_process.AddWorker("worker:1", network);
-    auto started = ShmServer::Start(worker, arena, MakeNullLogger());
+    auto started =
+        ShmServer::Start(worker, arena, *LocalUsers::Make(geteuid(), ""), MakeNullLogger());
     REQUIRE(started.ok());
     server = std::move(started).value();
     connector = MakeShmConnector(in_process.MakeConnector("client:1"), "host", on_mapped);

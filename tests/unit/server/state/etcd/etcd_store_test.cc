@@ -5,7 +5,9 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "common/system/clock.h"
 #include "etcd/rpc.grpc.pb.h"
+#include "tests/support/certificates.h"
 #include "tests/unit/server/state/etcd/candidate.h"
 #include "tests/unit/server/state/job_record.h"
 #include "tests/unit/server/state/store_backends.h"
@@ -22,6 +24,12 @@ void Put(EtcdClient& client, const std::string& key, const std::string& value) {
   etcdserverpb::TxnRequest txn;
   *txn.add_success() = etcd::Put(key, value);
   REQUIRE(client.Txn(txn).ok());
+}
+
+etcdserverpb::RangeRequest RangeOf(const std::string& key) {
+  etcdserverpb::RangeRequest request;
+  request.set_key(key);
+  return request;
 }
 
 /// A member in front of another one: it passes transactions on, keeps them back, or loses the
@@ -271,6 +279,51 @@ TEST_CASE("a caller that asks without a pause finds an etcd that is back", "[etc
   }
 }
 
+TEST_CASE("etcd is reached over TLS, with a certificate if it wants one", "[etcd][tls]") {
+  Certificates certificates;
+  const std::string folder = certificates.Add("etcd", {});
+  EtcdCluster cluster(1, 0, folder, /*client_certificates=*/true);
+  const auto open = [](const std::string& path) {
+    return *TlsFolder::Open({.folder = path, .proof = TlsProof::kNone},
+                            std::make_shared<SystemClock>(), MakeNullLogger());
+  };
+  EtcdClient client(cluster.endpoints(), open(folder));
+  Put(client, "a", "b");
+  EtcdClient plain(cluster.endpoints());
+  CHECK(plain.Range({}).status().code() == StatusCode::kUnavailable);
+  EtcdClient bare(cluster.endpoints(), open(certificates.AddToken("bare", "x")));
+  CHECK(bare.Range({}).status().code() == StatusCode::kUnavailable);
+  EtcdClient stranger(cluster.endpoints(),
+                      open(certificates.AddOf(Certificates::MakeCa(), "stranger", {})));
+  CHECK(stranger.Range({}).status().code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("a client of etcd logs in with user and password, again when its token is over",
+          "[etcd][tls]") {
+  Certificates certificates;
+  const std::string folder = certificates.Add("etcd", {});
+  EtcdCluster cluster(1, 0, folder);
+  const std::string user = certificates.AddToken("user", "x");
+  EtcdClient client(cluster.endpoints(),
+                    *TlsFolder::Open({.folder = user, .proof = TlsProof::kNone},
+                                     std::make_shared<SystemClock>(), MakeNullLogger()));
+  Put(client, "a", "b");
+  cluster.EnableUsers("root", "s3cret");
+  const Status unknown = client.Range(RangeOf("a")).status();
+  CHECK(unknown.code() == StatusCode::kPermissionDenied);
+  CHECK_THAT(unknown.message(), Contains("username and password"));
+  WriteText(user + "/username", "root\n");
+  WriteText(user + "/password", "wrong\n");
+  CHECK_FALSE(client.Range(RangeOf("a")).ok());
+  WriteText(user + "/password", "s3cret\n");
+  CHECK(client.Range(RangeOf("a")).ok());
+  // A member that starts again has forgotten its tokens.
+  cluster.Kill(0);
+  cluster.Start(0);
+  cluster.WaitUntilReady();
+  CHECK(client.Range(RangeOf("a")).ok());
+}
+
 TEST_CASE("an address of etcd is read, or what is wrong with it is said", "[etcd]") {
   const auto one = ParseEtcdAddress("etcd://a:1");
   REQUIRE(one.ok());
@@ -280,9 +333,11 @@ TEST_CASE("an address of etcd is read, or what is wrong with it is said", "[etcd
   REQUIRE(three.ok());
   CHECK(three->endpoints == std::vector<std::string>{"a:1", "[::1]:2", "10.0.0.3:2379"});
   CHECK(three->prefix == "/teams/blue");
-  for (const char* bad :
-       {"", "etcd://", "http://a:1", "etcd://a", "etcd://a:1,", "etcd://a:1,b/x", "etcd://a:1/",
-        "etcd://a:1/x/", "etcd://a:x", "etcd://:1", "etcd://::1:2", "etcd://a:70000"}) {
+  CHECK_FALSE(three->tls);
+  CHECK(ParseEtcdAddress("etcds://a:1")->tls);
+  for (const char* bad : {"", "etcds://", "etcd://", "http://a:1", "etcd://a", "etcd://a:1,",
+                          "etcd://a:1,b/x", "etcd://a:1/", "etcd://a:1/x/", "etcd://a:x",
+                          "etcd://:1", "etcd://::1:2", "etcd://a:70000"}) {
     const Status status = ParseEtcdAddress(bad).status();
     CHECK(status.code() == StatusCode::kInvalidArgument);
     CHECK_THAT(status.message(), Contains("etcd://host:port"));

@@ -1,0 +1,234 @@
+"""Strangers: peers without a right to what they ask for, and peers that only want to do harm."""
+
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+from cluster import MIB, binary, check, wait_for
+from fault import fault
+from proxy import PREFACE
+
+
+def start_fleet(c, *extra):
+    """A dispatcher and a worker with certificates; returns the folder of all certificates."""
+    tls = c.folder / "tls"
+    c.run("certs", tls)
+    dispatcher = c.dispatcher(extra=("--tls", tls / "dispatcher", *extra))
+    worker = c.worker(extra=("--tls", tls / "worker", *extra))
+    return tls, dispatcher, worker
+
+
+def copy(source, target, *files):
+    target.mkdir()
+    for name in files:
+        (target / name).write_bytes((source / name).read_bytes())
+    return target
+
+
+# Each calls one method more than the one before: status, watch, trace, drain, end of a job, attach.
+REQUESTS = {
+    "GetStatus": ("status",),
+    "WatchStatus": ("top", "--once"),
+    "Trace": ("trace", "--seconds", "1"),
+    "DrainWorker": ("drain", "nobody"),
+    "EndJob": ("jobs", "end", "victim"),
+    "Attach": ("consume", "PIPELINE", "--job", "victim", "--world-size", "1",
+               "--connect-timeout", "3", "--epochs", "1"),
+}
+ALLOWED = {
+    "trainer": {"GetStatus", "WatchStatus", "EndJob", "Attach"},
+    "operator": {"GetStatus", "WatchStatus", "Trace", "DrainWorker", "EndJob"},
+    "viewer": {"GetStatus", "WatchStatus"},
+    "worker": set(),
+    "dispatcher": set(),
+}
+
+
+@fault("29", "wrong certificate, no token, wrong role × every RPC", "denied (with TLS)", once=True,
+       conditions=(
+    "a fleet with certificates and an access file; tools without TLS, with a certificate of "
+    "another CA, without one, with a token that nobody gave, and with each role, send what tools "
+    "can send while another name's job runs; tls_test.cc does the same with every method of the "
+    "protocol over bare gRPC, also with certificates that have expired or begin later"))
+def strangers_are_denied(run):
+    with run.cluster() as c:
+        access = c.folder / "access.yaml"
+        access.write_text("tokens: []\n")
+        tls, dispatcher, _ = start_fleet(c, "--access", access)
+        c.run("certs", tls, "--name", "victim", "--role", "trainer")
+        victim = c.consume(1, epochs=10000, job="victim", delay=0.01, extra=["--tls", tls / "victim"])
+        victim.wait_for_batches(20)
+
+        def ask(method, folder):
+            words = [str(c.pipeline) if w == "PIPELINE" else w for w in REQUESTS[method]]
+            done = subprocess.run(
+                [binary("cli"), *words, "--address", c.address,
+                 *(["--tls", str(folder)] if folder else [])],
+                capture_output=True, text=True, timeout=60, check=False)
+            return done.returncode, done.stderr
+
+        other = c.folder / "other"
+        c.run("certs", other)
+        c.run("certs", tls, "--token", "student")
+        strangers = {
+            "without TLS": (None, "wants TLS"),
+            "of another CA": (other / "operator", "certificates of one CA"),
+            "of another CA, that knows this one": (
+                copy(other / "operator", c.folder / "mixed", "tls.crt", "tls.key"),
+                "was not signed by"),
+            "with a token that nobody gave": (tls / "student", "unknown token"),
+        }
+        (c.folder / "mixed" / "ca.crt").write_bytes((tls / "ca.crt").read_bytes())
+        bare = copy(tls / "operator", c.folder / "bare", "ca.crt")
+        strangers["without certificate and token"] = (bare, "expected ca.crt, and either")
+        for name, (folder, words) in strangers.items():
+            for method in REQUESTS:
+                code, error = ask(method, folder)
+                check(code in (1, 2) and words in error,
+                      f"{name}, {method}: exit code {code}, expected an error with '{words}':\n{error}")
+        for role, allowed in ALLOWED.items():
+            for method in REQUESTS:
+                code, error = ask(method, tls / role)
+                denied = f"may not call {method}" in error
+                check(denied == (method not in allowed), f"{role}, {method}: exit code {code}:\n{error}")
+                if method in ("Attach", "EndJob") and role == "trainer":
+                    check(code != 0 and "victim" in error, f"another's job, {method}: {code}:\n{error}")
+                if method == "EndJob" and role == "operator":
+                    check(code == 0, f"an operator cannot end a job: {error}")
+        check(victim.process.wait() != 0, "the job that an operator ended goes on")
+        check("call refused" in dispatcher.text(), "the log does not say what was refused")
+
+
+def silence():
+    return b""
+
+
+def half_a_hello():
+    return b"\x16\x03\x01\x02\x00\x01"
+
+
+def a_hello(random):
+    """A whole record with something like a client's hello, after which nothing comes."""
+    body = b"\x01\x00\x00\xfc\x03\x03" + random.randbytes(250)
+    return b"\x16\x03\x01" + struct.pack(">H", len(body)) + body
+
+
+def frame(kind, flags, stream, payload):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def half_a_message():
+    """HTTP/2 with the headers of a GetStatus, and the beginning of a message of 60 MB."""
+    def literal(name, value):
+        return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+    headers = b"".join(literal(name, value) for name, value in (
+        (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/millrace.v1.Dispatcher/EndJob"),
+        (b":authority", b"x"), (b"te", b"trailers"), (b"content-type", b"application/grpc")))
+    begin = PREFACE + frame(4, 0, 0, b"") + frame(1, 4, 1, headers)
+    message = b"\x00" + struct.pack(">I", 60 * MIB)
+    return begin + frame(0, 0, 1, message) + b"".join(frame(0, 0, 1, bytes(16384)) for _ in range(3800))
+
+
+class Flood:
+    """Connections to a port that say something and then wait, as many as there is room for, opened
+    again when they are closed."""
+
+    def __init__(self, address, says, most):
+        host, port = address.rsplit(":", 1)
+        self._at = (host, int(port))
+        self._says = says
+        self._most = most
+        self._stop = False
+        self.opened = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        held = []
+        while not self._stop:
+            alive = []
+            for connection in held:
+                try:
+                    if connection.recv(1 << 20, socket.MSG_DONTWAIT) != b"":
+                        alive.append(connection)
+                        continue
+                except BlockingIOError:
+                    alive.append(connection)
+                    continue
+                except OSError:
+                    pass
+                connection.close()
+            held = alive
+            try:
+                while len(held) < self._most and not self._stop:
+                    connection = socket.create_connection(self._at, timeout=2)
+                    connection.settimeout(0.3)
+                    self.opened += 1
+                    held.append(connection)
+                    try:
+                        connection.sendall(self._says)
+                    except OSError:
+                        pass
+            except OSError:
+                pass
+            time.sleep(0.01)
+        for connection in held:
+            connection.close()
+
+    def stop(self):
+        self._stop = True
+        self._thread.join()
+
+
+@fault("28b", "floods of connections and half messages", "M P L", once=True, conditions=(
+    "a dispatcher with 256 open files, with TLS and without, while a job runs: for 5 s each, 300 "
+    "connections at a time that are silent, say half of a hello, a whole one, or random bytes, and "
+    "27 messages of which 60 MB of a request come and the end does not; a tool is answered within "
+    "1 s, memory grows by at most 64 MiB (128 MiB if half messages come without TLS, which strangers "
+    "cannot send without --insecure), and afterwards all is as before"))
+def floods_do_no_harm(run):
+    for with_tls in (True, False):
+        with run.cluster() as c:
+            tls = c.folder / "tls"
+            c.run("certs", tls)
+            as_server = ("--tls", tls / "serve") if with_tls else ()
+            as_tool = ("--tls", tls / "operator") if with_tls else ()
+            with c.limited("ulimit -n 256"):
+                dispatcher = c.dispatcher(extra=as_server)
+            c.worker(extra=as_server)
+            consumer = c.consume(1, epochs=10000, delay=0.01,
+                                 extra=["--tls", tls / "trainer"] if with_tls else [])
+            consumer.wait_for_batches(20)
+            dispatcher.measure()
+            files = dispatcher.threads_and_files()[1]
+            floods = {"silence": (silence(), 300), "half a hello": (half_a_hello(), 300),
+                      "a hello": (a_hello(run.random), 300),
+                      "random bytes": (PREFACE + run.random.randbytes(500), 300),
+                      "half messages": (half_a_message(), 27)}
+            for name, (says, most) in floods.items():
+                what = f"{name}, {'with' if with_tls else 'without'} TLS"
+                before = dispatcher.memory
+                dispatcher.most_memory = 0
+                flood = Flood(dispatcher.address, says, most)
+                end = time.monotonic() + 5
+                slowest = 0.0
+                while time.monotonic() < end:
+                    began = time.monotonic()
+                    c.run("status", "--address", c.address, *as_tool)
+                    slowest = max(slowest, time.monotonic() - began)
+                    time.sleep(0.2)
+                flood.stop()
+                check(flood.opened >= most // 2, f"{what}: {flood.opened} connections are no flood")
+                run.within("slowest answer", slowest, 1)
+                grown = (dispatcher.most_memory - before) / MIB
+                allowed = 128 if says == floods["half messages"][0] and not with_tls else 64
+                check(grown <= allowed, f"{what}: memory grew by {grown:.0f} MiB, allowed {allowed}")
+                run.note("growth of memory" if allowed == 64 else "growth by half messages without TLS",
+                         max(grown, 0), "MiB")
+            wait_for(lambda: dispatcher.threads_and_files()[1] <= files + 8,
+                     "connections of the flood are kept")
+            consumer.wait_for_more(100)
+            c.stop(consumer)
+            c.expect_prefix(consumer, 1)
