@@ -19,11 +19,9 @@ namespace millrace::wire {
 inline constexpr std::size_t kMaxPartBytes = 1 << 20;
 /// The largest message that a batch connection accepts, in bytes.
 inline constexpr int kMaxBatchMessageBytes = 4 << 20;
-/// The largest message that a client of a control connection accepts, in bytes.
+/// The largest message that a control connection accepts, in bytes. File lists of large datasets
+/// are the longest.
 inline constexpr int kMaxControlMessageBytes = 64 << 20;
-/// The largest message that a dispatcher accepts, in bytes. Lists of the files of large datasets are
-/// the longest: it has room for 200,000 files.
-inline constexpr int kMaxReportBytes = 16 << 20;
 
 /// One BatchPart message. Its data slice points to `part.data` and keeps `part.owner` alive.
 grpc::ByteBuffer EncodePart(OutgoingPart part);

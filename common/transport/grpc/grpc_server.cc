@@ -21,8 +21,9 @@ namespace millrace {
 namespace {
 
 /// What all peers together may have sent of messages that are not complete. Beyond it gRPC ends
-/// streams until the rest fits. A message has to be smaller.
-constexpr std::size_t kReceivedBytes = std::size_t{20} << 20;
+/// streams until the rest fits, also those of honest peers. So there has to be room for what gRPC
+/// keeps of every connection, some 32 KiB: 20 MiB were too few for 2,000 honest peers.
+constexpr std::size_t kReceivedBytes = std::size_t{256} << 20;
 /// For TLS's handshake and HTTP/2's first settings together.
 constexpr int kHandshakeMs = 5'000;
 
@@ -182,7 +183,7 @@ class GrpcServerImpl final : public GrpcServer {
         CredentialsOf(options.security));
     builder.RegisterService(service_.get());
     builder.SetMaxReceiveMessageSize(max_message_bytes);
-    builder.SetMaxSendMessageSize(wire::kMaxControlMessageBytes);
+    builder.SetMaxSendMessageSize(max_message_bytes);
     grpc::ResourceQuota quota("received by " + options.listen);
     quota.Resize(kReceivedBytes);
     builder.SetResourceQuota(quota);
@@ -265,7 +266,8 @@ Result<std::unique_ptr<GrpcServer>> StartService(const GrpcServerOptions& option
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const GrpcServerOptions& options, std::shared_ptr<DispatcherEndpoint> endpoint) {
-  return StartService<DispatcherAdapter>(options, std::move(endpoint), wire::kMaxReportBytes);
+  return StartService<DispatcherAdapter>(options, std::move(endpoint),
+                                         wire::kMaxControlMessageBytes);
 }
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,

@@ -120,7 +120,8 @@ def frame(kind, flags, stream, payload):
 
 
 def half_a_message():
-    """HTTP/2 with the headers of a GetStatus, and the beginning of a message of 60 MB."""
+    """HTTP/2 with the headers of an EndJob, and more of a message of 60 MB than the server has given
+    window for."""
     def literal(name, value):
         return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
     headers = b"".join(literal(name, value) for name, value in (
@@ -185,9 +186,9 @@ class Flood:
 @fault("28b", "floods of connections and half messages", "M P L", once=True, conditions=(
     "a dispatcher with 256 open files, with TLS and without, while a job runs: for 5 s each, 300 "
     "connections at a time that are silent, say half of a hello, a whole one, or random bytes, and "
-    "27 messages of which 60 MB of a request come and the end does not; a tool is answered within "
-    "1 s, memory grows by at most 64 MiB (128 MiB if half messages come without TLS, which strangers "
-    "cannot send without --insecure), and afterwards all is as before"))
+    "27 that begin a message of 60 MB and send on without regard to flow control; a tool is "
+    "answered within 1 s, memory grows by at most 64 MiB (128 MiB if half messages come without TLS, "
+    "which strangers cannot send without --insecure), and afterwards all is as before"))
 def floods_do_no_harm(run):
     for with_tls in (True, False):
         with run.cluster() as c:
