@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// What a peer showed over TLS. Its certificate was verified.
+/// The proofs of a peer with TLS. Its certificate was verified.
 struct Shown {
   bool certificate = false;
   std::string common_name;

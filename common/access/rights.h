@@ -1,5 +1,5 @@
-// What each role may call. There is one table, and every method of every service stands in it. What
-// is not in the table is refused.
+// The rights of each role. There is one table, and every method of every service stands in it.
+// Methods that are not in the table are refused.
 //
 // Immutable values and free functions; thread-safe.
 #pragma once

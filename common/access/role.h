@@ -1,4 +1,4 @@
-// What a process is in a fleet. A certificate says it: DNS:<role>.millrace is among its subject
+// The role of a process in a fleet. A certificate says it: DNS:<role>.millrace is among its subject
 // alternative names. A certificate may have several roles.
 //
 // Values and free functions; thread-compatible.

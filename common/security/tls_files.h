@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/// What the files of a folder say. They were found to belong together.
+/// The contents of a folder. Its files were found to belong together.
 struct TlsFiles {
   std::string ca;           // PEM, one certificate or more
   std::string certificate;  // PEM, with intermediate ones behind it; empty: there is a token
@@ -23,7 +23,7 @@ struct TlsFiles {
   std::int64_t ends = 0;  // unix seconds at which the first of the certificates ends
 };
 
-/// What a folder needs beside ca.crt.
+/// The proof that a folder needs beside ca.crt.
 enum class TlsProof : std::uint8_t {
   kCertificate,         // tls.crt and tls.key
   kCertificateOrToken,  // these, or token

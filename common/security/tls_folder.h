@@ -37,7 +37,7 @@ class TlsFolder {
  private:
   TlsFolder(TlsFolderOptions options, std::shared_ptr<const Clock> clock,
             std::shared_ptr<Logger> log);
-  /// What tells whether a file has changed: inode, size and time of each.
+  /// Tells whether a file has changed: the FileLook of each.
   std::string LookAtFiles() const;
   void LookAgain() MILLRACE_REQUIRES(mutex_);
 

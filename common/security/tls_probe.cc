@@ -148,8 +148,8 @@ std::string NamesOf(const STACK_OF(X509_NAME) * names) {
   return text;
 }
 
-/// What it means that the server closes the connection after it has seen the client's certificate,
-/// or an alert that it sends. gRPC's servers send none.
+/// Explains that the server closes the connection after it has seen the client's certificate, or
+/// sends an alert. gRPC's servers send none.
 Status ExplainRefusal(const TlsProbe& probe, SSL& ssl) {
   if (probe.files->certificate.empty()) {
     return Refused(

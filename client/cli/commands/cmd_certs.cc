@@ -41,7 +41,7 @@ struct CertsArguments {
   bool renew = false;
 };
 
-/// What is made without --name.
+/// A folder that is made without --name.
 struct Preset {
   const char* name;
   PeerRoles roles;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/security/tls_probe.h"
+#include "common/transport/grpc/tls_channel_credentials.h"
 #include "common/transport/wire.h"
 
 namespace millrace {
@@ -12,15 +13,6 @@ namespace {
 constexpr std::size_t kMostChannels = 64;
 constexpr std::size_t kMostReasons = 64;
 constexpr std::chrono::seconds kReasonHolds(10);
-
-std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const TlsFiles* files) {
-  if (files == nullptr) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  options.pem_root_certs = files->ca;
-  options.pem_private_key = files->key;
-  options.pem_cert_chain = files->certificate;
-  return grpc::SslCredentials(options);
-}
 
 }  // namespace
 
@@ -83,7 +75,7 @@ std::shared_ptr<grpc::Channel> GrpcChannels::Make(const Key& key, const TlsFiles
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // Servers are known by their roles: workers are reached by whatever address they have.
   if (files != nullptr) args.SetSslTargetNameOverride(DnsNameOf(key.role));
-  return grpc::CreateCustomChannel(key.address, CredentialsOf(files), args);
+  return grpc::CreateCustomChannel(key.address, ChannelCredentialsOf(files), args);
 }
 
 void GrpcChannels::Prepare(grpc::ClientContext& context) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/system/read_text.h"
+#include "common/transport/grpc/tls_channel_credentials.h"
 #include "etcd/rpc.grpc.pb.h"
 
 namespace millrace {
@@ -64,15 +65,6 @@ Status FromEtcd(const grpc::Status& status, const std::string& endpoint) {
   }
 }
 
-std::shared_ptr<grpc::ChannelCredentials> CredentialsOf(const TlsFiles* files) {
-  if (files == nullptr) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions options;
-  options.pem_root_certs = files->ca;
-  options.pem_private_key = files->key;
-  options.pem_cert_chain = files->certificate;
-  return grpc::SslCredentials(options);
-}
-
 /// Whether etcd wants a login, or another one: its tokens end after some minutes.
 bool WantsLogin(const grpc::Status& status) {
   const auto says = [&status](const char* text) {
@@ -87,7 +79,7 @@ bool WantsLogin(const grpc::Status& status) {
 struct EtcdClient::Endpoint {
   Endpoint(const std::string& at, const TlsFiles* files)
       : address(at),
-        channel(grpc::CreateCustomChannel(at, CredentialsOf(files), Arguments())),
+        channel(grpc::CreateCustomChannel(at, ChannelCredentialsOf(files), Arguments())),
         kv(channel),
         lease(channel),
         auth(channel) {}

@@ -24,9 +24,11 @@ namespace {
 using test::Certificates;
 using Code = StatusCode;
 
-std::shared_ptr<TlsFolder> Open(const std::string& folder) {
-  auto opened = TlsFolder::Open({.folder = folder, .proof = TlsProof::kCertificateOrToken},
-                                std::make_shared<SystemClock>(), MakeNullLogger());
+std::shared_ptr<TlsFolder> Open(
+    const std::string& folder,
+    const std::shared_ptr<const Clock>& clock = std::make_shared<SystemClock>()) {
+  auto opened = TlsFolder::Open({.folder = folder, .proof = TlsProof::kCertificateOrToken}, clock,
+                                MakeNullLogger());
   REQUIRE(opened.ok());
   return *opened;
 }
@@ -56,6 +58,7 @@ struct Fleet {
   std::shared_ptr<test::TestDispatcher> dispatcher = std::make_shared<test::TestDispatcher>();
   std::shared_ptr<test::TestWorker> worker = std::make_shared<test::TestWorker>();
   std::string serve = certificates.Add("serve", {PeerRole::kDispatcher, PeerRole::kWorker});
+  std::shared_ptr<FakeClock> clock = std::make_shared<FakeClock>(Certificates::Now());
   Mutex mutex;
   std::vector<std::string> refused MILLRACE_GUARDED_BY(mutex);
   std::unique_ptr<GrpcServer> control;
@@ -63,7 +66,7 @@ struct Fleet {
 
   explicit Fleet(bool tokens = false) {
     GrpcServerOptions options;
-    options.security.tls = Open(serve);
+    options.security.tls = Open(serve, clock);
     if (tokens) options.security.policy = std::make_shared<TestPolicy>();
     options.security.on_refused_call = [this](std::string_view method, const Peer& peer,
                                               const Status& why) {
@@ -319,12 +322,12 @@ TEST_CASE("a server takes a new certificate without a restart, and calls go on",
     std::filesystem::copy_file(renewed + file, fleet.serve + file,
                                std::filesystem::copy_options::overwrite_existing);
   }
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // it looks once a second
+  fleet.clock->Advance(std::chrono::seconds(2));
   CHECK(first->GetStatus(fleet.control_address(), 5).ok());
   CHECK(MakeGrpcConnector({.tls = client})->GetStatus(fleet.control_address(), 5).ok());
   // Garbage leaves it in force.
   test::WriteText(fleet.serve + "/tls.crt", "garbage");
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  fleet.clock->Advance(std::chrono::seconds(2));
   CHECK(MakeGrpcConnector({.tls = client})->GetStatus(fleet.control_address(), 5).ok());
 }
 
