@@ -85,6 +85,18 @@ def below(pid):
     return found
 
 
+def processes_of(worker):
+    """A worker's processes of plugins; right after one was killed there may be none for a moment."""
+    found = []
+
+    def some():
+        found[:] = below(worker.popen.pid)
+        return found
+
+    wait_for(some, "the worker has no processes of plugins")
+    return found
+
+
 def is_gone(pid):
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
@@ -177,10 +189,9 @@ def a_worker_is_killed_with_its_children(run):
             consumer.wait_for_more(run.random.randrange(5, 20))
             worker = run.random.choice(workers)
             with contextlib.suppress(ProcessLookupError):
-                os.kill(run.random.choice(below(worker.popen.pid)), 9)
+                os.kill(run.random.choice(processes_of(worker)), 9)
         worker = run.random.choice(workers)
-        children = below(worker.popen.pid)
-        check(children, "the worker has no processes of plugins")
+        children = processes_of(worker)
         killed = time.monotonic()
         worker.kill()
         expect_gone(children)
