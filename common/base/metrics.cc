@@ -67,8 +67,8 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        true,
        {"port", "reason"},
-       "connections closed at once: too_many, silent, protocol (no TLS, or TLS where there is none) "
-       "or user (another user of the host)"},
+       "connections closed: too_many, silent, protocol (no TLS, or TLS where there is none), user "
+       "(another user of the host) or unfinished (messages that did not end)"},
       {kCertificateExpiry,
        "millrace_certificate_expiry_timestamp_seconds",
        kGauge,

@@ -19,8 +19,9 @@ namespace millrace::wire {
 inline constexpr std::size_t kMaxPartBytes = 1 << 20;
 /// The largest message that a batch connection accepts, in bytes.
 inline constexpr int kMaxBatchMessageBytes = 4 << 20;
-/// The largest message that a control connection accepts, in bytes. File lists of large datasets
-/// are the longest.
+/// The largest message that a dispatcher accepts, in bytes. Those with file lists are the longest.
+inline constexpr int kMaxToDispatcherBytes = 8 << 20;
+/// The largest message from a dispatcher, in bytes. The status of a large fleet is the longest.
 inline constexpr int kMaxControlMessageBytes = 64 << 20;
 
 /// One BatchPart message. Its data slice points to `part.data` and keeps `part.owner` alive.

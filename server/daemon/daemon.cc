@@ -250,7 +250,7 @@ Status Daemon::StartWorker() {
         ShmServer::Start(late, arena_, batch_guard_.MemoryUsers(), log_);
     if (local.ok()) {
       local_batches_ = std::move(local).value();
-      worker.unix_socket = local_batches_->name();
+      worker.unix_socket = local_batches_->address();
     } else {
       log_->Warning("no shared memory: consumers of this host use the network",
                     {{"error", local.status()}});

@@ -74,12 +74,14 @@ ServerSecurity PortGuard::ForServer(const std::string& listen) {
   security.on_refused_call = [this](std::string_view method, const Peer& peer, const Status& why) {
     OnCall(method, peer, why);
   };
-  security.on_refused_connection = [this](RefusedConnection why) { OnConnection(why); };
+  security.on_refused_connection = [this](RefusedConnection why, const std::string& peer) {
+    OnConnection(why, peer);
+  };
   return security;
 }
 
 LocalUsers PortGuard::MemoryUsers() const {
-  return security_.tls == nullptr ? security_.users : security_.users.WithoutGroup();
+  return security_.policy == nullptr ? security_.users : security_.users.WithoutGroup();
 }
 
 void PortGuard::OnCall(std::string_view method, const Peer& peer, const Status& why) {
@@ -97,13 +99,14 @@ void PortGuard::OnCall(std::string_view method, const Peer& peer, const Status& 
                                  {"unsaid", *unsaid}});
 }
 
-void PortGuard::OnConnection(RefusedConnection why) {
+void PortGuard::OnConnection(RefusedConnection why, const std::string& peer) {
   ++connections_.at(static_cast<std::size_t>(why));
   const auto unsaid = lines_.MayLog(std::chrono::steady_clock::now());
   if (!unsaid) return;
-  log_->Warning(
-      "connection refused",
-      {{"port", port_}, {"why", std::string(RefusedConnectionName(why))}, {"unsaid", *unsaid}});
+  log_->Warning("connection refused", {{"port", port_},
+                                       {"peer", peer},
+                                       {"why", std::string(RefusedConnectionName(why))},
+                                       {"unsaid", *unsaid}});
 }
 
 void PortGuard::AddMetrics(MetricSet& metrics) const {

@@ -50,8 +50,9 @@ class PortGuard {
 
   /// For a server at `listen`. This object has to outlive the server.
   ServerSecurity ForServer(const std::string& listen);
-  /// Who may read batches in shared memory. With TLS, peers have names there and only users here.
-  /// So the members of the group use the network then, like anybody else.
+  /// Who may read batches in shared memory, if the dispatcher has admitted them. Everything of the
+  /// worker lies there. So where an access file says that not everybody may read everything, the
+  /// members of the group use the network, like anybody else.
   LocalUsers MemoryUsers() const;
   /// Adds what was refused, and until when the certificates are valid.
   void AddMetrics(MetricSet& metrics) const;
@@ -59,9 +60,10 @@ class PortGuard {
 
  private:
   void OnCall(std::string_view method, const Peer& peer, const Status& why);
-  void OnConnection(RefusedConnection why);
+  void OnConnection(RefusedConnection why, const std::string& peer);
 
-  static constexpr std::size_t kReasons = 4;
+  static constexpr std::size_t kReasons =
+      static_cast<std::size_t>(RefusedConnection::kUnfinished) + 1;
 
   const std::string port_;
   const DaemonSecurity security_;

@@ -222,7 +222,7 @@ void WithConsumer(Board* board, bool sum,
   const auto worker = std::make_shared<Worker>();
   auto server =
       ShmServer::Start(worker, arena, *LocalUsers::Make(geteuid(), ""), MakeNullLogger()).value();
-  std::snprintf(board->socket, sizeof board->socket, "%s", server->name().c_str());
+  std::snprintf(board->socket, sizeof board->socket, "%s", server->address().c_str());
   FutexSet(board->ready, 1);
   worker->WaitForStream();
   run(*worker, arena);

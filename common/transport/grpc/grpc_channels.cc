@@ -59,7 +59,7 @@ std::shared_ptr<grpc::Channel> GrpcChannels::Get(const std::string& address, Pee
 std::shared_ptr<grpc::Channel> GrpcChannels::Make(const Key& key, const TlsFiles* files) const {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(wire::kMaxControlMessageBytes);
-  args.SetMaxSendMessageSize(wire::kMaxControlMessageBytes);
+  args.SetMaxSendMessageSize(wire::kMaxToDispatcherBytes);
   // Each connector has its own connections, so that ranks in one process do not share a socket.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options_.keepalive_seconds * 1e3));

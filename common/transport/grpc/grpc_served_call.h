@@ -4,15 +4,22 @@
 #include <memory>
 #include <utility>
 
+#include <google/protobuf/message_lite.h>
 #include <grpcpp/grpcpp.h>
 
 #include "common/base/result.h"
 #include "common/system/mutex.h"
 #include "common/transport/grpc/grpc_status.h"
 #include "common/transport/grpc/grpc_stream.h"
+#include "common/transport/grpc/unfinished_messages.h"
 #include "common/transport/stream.h"
 
 namespace millrace {
+
+inline std::size_t BytesOf(const grpc::ByteBuffer& message) { return message.Length(); }
+inline std::size_t BytesOf(const google::protobuf::MessageLite& message) {
+  return message.ByteSizeLong();
+}
 
 /// One served call. It keeps itself alive from Begin to OnDone. At most one write is under way at a
 /// time, and Finish comes only after it; `mutex_` guards both. `calls_` keeps the handler's calls
@@ -21,9 +28,10 @@ template <class In, class GrpcIn, class Out, class GrpcOut>
 class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
  public:
   /// `accept` makes the handler of a peer's stream. If it returns none, or there is no peer, the
-  /// call is refused.
+  /// call is refused. `finished` counts the messages that come.
   template <class Accept>
-  static GrpcServedCall* Begin(const Result<Peer>& peer, Accept accept);
+  static GrpcServedCall* Begin(const Result<Peer>& peer, std::shared_ptr<FinishedMessages> finished,
+                               Accept accept);
 
   void Write(Out message) {
     MutexLock lock(mutex_);
@@ -41,6 +49,7 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
   void OnReadDone(bool ok) override {
     Status end;
     if (ok) {
+      finished_messages_->Add(BytesOf(incoming_));
       Result<In> message = GrpcCodec<In, GrpcIn>::Decode(incoming_);
       if (message.ok()) {
         {
@@ -107,15 +116,17 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
   bool finished_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
   grpc::Status final_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<FinishedMessages> finished_messages_;
   std::shared_ptr<GrpcServedCall> self_;
 };
 
 template <class In, class GrpcIn, class Out, class GrpcOut>
 template <class Accept>
 GrpcServedCall<In, GrpcIn, Out, GrpcOut>* GrpcServedCall<In, GrpcIn, Out, GrpcOut>::Begin(
-    const Result<Peer>& peer, Accept accept) {
+    const Result<Peer>& peer, std::shared_ptr<FinishedMessages> finished, Accept accept) {
   auto call = std::make_shared<GrpcServedCall>();
   call->self_ = call;
+  call->finished_messages_ = std::move(finished);
   if (!peer.ok()) {
     call->Close(peer.status());
     return call.get();

@@ -11,8 +11,10 @@
 #include "common/transport/grpc/grpc_served_call.h"
 #include "common/transport/grpc/grpc_server_reactors.h"
 #include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/peer_name.h"
 #include "common/transport/grpc/porter.h"
 #include "common/transport/grpc/tls_server_credentials.h"
+#include "common/transport/grpc/unfinished_messages.h"
 #include "common/transport/wire.h"
 #include "millrace/v1/dispatcher.grpc.pb.h"
 #include "millrace/v1/worker.grpc.pb.h"
@@ -20,73 +22,87 @@
 namespace millrace {
 namespace {
 
-/// What all peers together may have sent of messages that are not complete. Beyond it gRPC ends
-/// streams until the rest fits, also those of honest peers. So there has to be room for what gRPC
-/// keeps of every connection, some 32 KiB: 20 MiB were too few for 2,000 honest peers.
+/// What gRPC may keep for all peers together. Beyond it gRPC ends streams, also those of honest
+/// peers: UnfinishedMessages comes before that. It has to have room for what gRPC keeps of every
+/// connection, some 32 KiB: 20 MiB were too few for 2,000 honest peers.
 constexpr std::size_t kReceivedBytes = std::size_t{256} << 20;
+/// Each Connector has a connection of its own, on which it does a few calls at a time.
+constexpr int kMostStreamsOfConnection = 100;
 /// For TLS's handshake and HTTP/2's first settings together.
 constexpr int kHandshakeMs = 5'000;
 
-/// The calls of a service, which all pass a gate.
+/// The calls of a service, which all pass a gate, and whose messages are counted.
 class Gated {
  public:
-  explicit Gated(std::shared_ptr<CallGate> gate) : gate_(std::move(gate)) {}
+  Gated(std::shared_ptr<CallGate> gate, std::shared_ptr<UnfinishedMessages> unfinished)
+      : gate_(std::move(gate)), unfinished_(std::move(unfinished)) {}
 
  protected:
   /// The peer, or why it is refused. `method`: "Dispatcher/Attach".
   Result<Peer> Admit(const char* method, const grpc::CallbackServerContext& context) const {
     return gate_->Admit(std::string("/millrace.v1.") + method, context);
   }
+  /// The same for a call whose only message has come.
+  Result<Peer> Admit(const char* method, const grpc::CallbackServerContext& context,
+                     const google::protobuf::MessageLite& request) const {
+    CountOf(context)->Add(request.ByteSizeLong());
+    return Admit(method, context);
+  }
+  std::shared_ptr<FinishedMessages> CountOf(const grpc::CallbackServerContext& context) const {
+    return unfinished_->CountOf(context.peer());
+  }
 
  private:
   const std::shared_ptr<CallGate> gate_;
+  const std::shared_ptr<UnfinishedMessages> unfinished_;
 };
 
 class DispatcherAdapter final : public v1::Dispatcher::CallbackService, Gated {
  public:
-  DispatcherAdapter(std::shared_ptr<DispatcherEndpoint> endpoint, std::shared_ptr<CallGate> gate)
-      : Gated(std::move(gate)), endpoint_(std::move(endpoint)) {}
+  DispatcherAdapter(std::shared_ptr<DispatcherEndpoint> endpoint, Gated gated)
+      : Gated(std::move(gated)), endpoint_(std::move(endpoint)) {}
 
   grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* Attach(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse,
                              v1::AttachResponse>;
-    return C::Begin(Admit("Dispatcher/Attach", *context), [&](auto stream, const Peer& peer) {
-      return endpoint_->OnAttach(std::move(stream), peer);
-    });
+    return C::Begin(Admit("Dispatcher/Attach", *context), CountOf(*context),
+                    [&](auto stream, const Peer& peer) {
+                      return endpoint_->OnAttach(std::move(stream), peer);
+                    });
   }
   grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
-    return C::Begin(Admit("Dispatcher/Work", *context), [&](auto stream, const Peer& peer) {
-      return endpoint_->OnWork(std::move(stream), peer);
-    });
+    return C::Begin(
+        Admit("Dispatcher/Work", *context), CountOf(*context),
+        [&](auto stream, const Peer& peer) { return endpoint_->OnWork(std::move(stream), peer); });
   }
   grpc::ServerBidiReactor<v1::TraceRequest, v1::TraceChunk>* Trace(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
-    return C::Begin(Admit("Dispatcher/Trace", *context), [&](auto stream, const Peer&) {
-      return endpoint_->OnTrace(std::move(stream));
-    });
+    return C::Begin(
+        Admit("Dispatcher/Trace", *context), CountOf(*context),
+        [&](auto stream, const Peer&) { return endpoint_->OnTrace(std::move(stream)); });
   }
   grpc::ServerWriteReactor<v1::ColumnPart>* GetColumn(
       grpc::CallbackServerContext* context, const v1::GetColumnRequest* request) override {
-    const Result<Peer> peer = Admit("Dispatcher/GetColumn", *context);
+    const Result<Peer> peer = Admit("Dispatcher/GetColumn", *context, *request);
     if (!peer.ok()) return new RefusedReactor<v1::ColumnPart>(peer.status());
     auto found = endpoint_->OnGetColumn(*request);
     if (!found.ok()) return new RefusedReactor<v1::ColumnPart>(found.status());
     return new PartsReactor<v1::ColumnPart>(*std::move(found), 0);
   }
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
-                                      const v1::GetStatusRequest*,
+                                      const v1::GetStatusRequest* request,
                                       v1::ServiceStatus* response) override {
     return Answer<v1::ServiceStatus>(
-        "Dispatcher/GetStatus", context, response,
+        "Dispatcher/GetStatus", context, *request, response,
         [&](const Peer& peer) { return endpoint_->OnGetStatus(peer); });
   }
   grpc::ServerWriteReactor<v1::ServiceStatus>* WatchStatus(
       grpc::CallbackServerContext* context, const v1::GetStatusRequest* request) override {
-    Result<Peer> peer = Admit("Dispatcher/WatchStatus", *context);
+    Result<Peer> peer = Admit("Dispatcher/WatchStatus", *context, *request);
     if (!peer.ok()) return new RefusedReactor<v1::ServiceStatus>(peer.status());
     double seconds = request->period_seconds();
     if (!(seconds > 0)) seconds = 1;
@@ -97,22 +113,23 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService, Gated {
                                         const v1::DrainWorkerRequest* request,
                                         v1::DrainWorkerResponse* response) override {
     return Answer<v1::DrainWorkerResponse>(
-        "Dispatcher/DrainWorker", context, response,
+        "Dispatcher/DrainWorker", context, *request, response,
         [&](const Peer&) { return endpoint_->OnDrainWorker(*request); });
   }
   grpc::ServerUnaryReactor* EndJob(grpc::CallbackServerContext* context,
                                    const v1::EndJobRequest* request,
                                    v1::EndJobResponse* response) override {
     return Answer<v1::EndJobResponse>(
-        "Dispatcher/EndJob", context, response,
+        "Dispatcher/EndJob", context, *request, response,
         [&](const Peer& peer) { return endpoint_->OnEndJob(*request, peer); });
   }
 
  private:
   template <class Message, class F>
   grpc::ServerUnaryReactor* Answer(const char* method, grpc::CallbackServerContext* context,
-                                   Message* response, F f) const {
-    const Result<Peer> peer = Admit(method, *context);
+                                   const google::protobuf::MessageLite& request, Message* response,
+                                   F f) const {
+    const Result<Peer> peer = Admit(method, *context, request);
     Result<Message> result = peer.ok() ? f(*peer) : Result<Message>(peer.status());
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     if (result.ok()) *response = std::move(result).value();
@@ -129,19 +146,20 @@ using WorkerBase = v1::Worker::WithRawCallbackMethod_StreamBatches<
 
 class WorkerAdapter final : public WorkerBase, Gated {
  public:
-  WorkerAdapter(std::shared_ptr<WorkerEndpoint> endpoint, std::shared_ptr<CallGate> gate)
-      : Gated(std::move(gate)), endpoint_(std::move(endpoint)) {}
+  WorkerAdapter(std::shared_ptr<WorkerEndpoint> endpoint, Gated gated)
+      : Gated(std::move(gated)), endpoint_(std::move(endpoint)) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StreamBatches(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::WantList, grpc::ByteBuffer, OutgoingPart, grpc::ByteBuffer>;
-    return C::Begin(Admit("Worker/StreamBatches", *context), [&](auto stream, const Peer& peer) {
-      return endpoint_->OnStreamBatches(std::move(stream), peer);
-    });
+    return C::Begin(Admit("Worker/StreamBatches", *context), CountOf(*context),
+                    [&](auto stream, const Peer& peer) {
+                      return endpoint_->OnStreamBatches(std::move(stream), peer);
+                    });
   }
   grpc::ServerWriteReactor<v1::StaticPart>* GetStatic(
       grpc::CallbackServerContext* context, const v1::GetStaticRequest* request) override {
-    const Result<Peer> peer = Admit("Worker/GetStatic", *context);
+    const Result<Peer> peer = Admit("Worker/GetStatic", *context, *request);
     if (!peer.ok()) return new RefusedReactor<v1::StaticPart>(peer.status());
     Result<StaticBytes> found = endpoint_->OnGetStatic(request->fingerprint(), *peer);
     if (!found.ok()) return new RefusedReactor<v1::StaticPart>(found.status());
@@ -166,13 +184,14 @@ std::shared_ptr<CallGate> GateOf(const ServerSecurity& security) {
 
 class GrpcServerImpl final : public GrpcServer {
  public:
-  GrpcServerImpl(std::unique_ptr<grpc::Service> service, std::shared_ptr<CallGate> gate)
-      : service_(std::move(service)), gate_(std::move(gate)) {}
+  GrpcServerImpl(std::unique_ptr<grpc::Service> service, std::shared_ptr<CallGate> gate,
+                 std::shared_ptr<UnfinishedMessages> unfinished)
+      : service_(std::move(service)), gate_(std::move(gate)), unfinished_(std::move(unfinished)) {}
   ~GrpcServerImpl() override {
     if (server_) Shutdown(std::chrono::seconds(0));
   }
 
-  Status Listen(const GrpcServerOptions& options, int max_message_bytes) {
+  Status Listen(const GrpcServerOptions& options, int max_received_bytes) {
     static const bool health [[maybe_unused]] = [] {
       grpc::EnableDefaultHealthCheckService(true);
       return true;
@@ -182,12 +201,12 @@ class GrpcServerImpl final : public GrpcServer {
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         CredentialsOf(options.security));
     builder.RegisterService(service_.get());
-    builder.SetMaxReceiveMessageSize(max_message_bytes);
-    builder.SetMaxSendMessageSize(max_message_bytes);
+    builder.SetMaxReceiveMessageSize(max_received_bytes);
+    builder.SetMaxSendMessageSize(wire::kMaxControlMessageBytes);
     grpc::ResourceQuota quota("received by " + options.listen);
     quota.Resize(kReceivedBytes);
     builder.SetResourceQuota(quota);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreamsOfConnection);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
@@ -235,30 +254,38 @@ class GrpcServerImpl final : public GrpcServer {
   }
 
   void OnConnection(int connection, int listening) {
+    const std::string peer = porter_ == nullptr ? std::string() : PeerName(connection);
     if (porter_ != nullptr && porter_->TurnsAway(connection, listening)) {
-      if (on_refused_connection_) on_refused_connection_(RefusedConnection::kUser);
+      if (on_refused_connection_) on_refused_connection_(RefusedConnection::kUser, peer);
       return;
     }
+    unfinished_->Watch(connection);
     HandOver(*acceptor_, connection, listening);
   }
 
   const std::unique_ptr<grpc::Service> service_;
   const std::shared_ptr<CallGate> gate_;
+  const std::shared_ptr<UnfinishedMessages> unfinished_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Porter> porter_;  // null: everybody who can connect is served
-  std::function<void(RefusedConnection)> on_refused_connection_;  // of the porter
+  std::unique_ptr<Porter> porter_;             // null: everybody who can connect is served
+  OnRefusedConnection on_refused_connection_;  // of the porter
   std::unique_ptr<Listener> listener_;
 };
 
 template <class Adapter, class Endpoint>
 Result<std::unique_ptr<GrpcServer>> StartService(const GrpcServerOptions& options,
                                                  std::shared_ptr<Endpoint> endpoint,
-                                                 int max_message_bytes) {
+                                                 int max_received_bytes) {
   const std::shared_ptr<CallGate> gate = GateOf(options.security);
-  auto server =
-      std::make_unique<GrpcServerImpl>(std::make_unique<Adapter>(std::move(endpoint), gate), gate);
-  MILLRACE_RETURN_IF_ERROR(server->Listen(options, max_message_bytes));
+  const auto on_refused = options.security.on_refused_connection;
+  const auto unfinished = std::make_shared<UnfinishedMessages>(UnfinishedMessagesOptions{
+      .memory = OwnAnonymousMemory, .on_ended = [on_refused](const std::string& peer) {
+        if (on_refused) on_refused(RefusedConnection::kUnfinished, peer);
+      }});
+  auto server = std::make_unique<GrpcServerImpl>(
+      std::make_unique<Adapter>(std::move(endpoint), Gated(gate, unfinished)), gate, unfinished);
+  MILLRACE_RETURN_IF_ERROR(server->Listen(options, max_received_bytes));
   return std::unique_ptr<GrpcServer>(std::move(server));
 }
 
@@ -266,8 +293,7 @@ Result<std::unique_ptr<GrpcServer>> StartService(const GrpcServerOptions& option
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(
     const GrpcServerOptions& options, std::shared_ptr<DispatcherEndpoint> endpoint) {
-  return StartService<DispatcherAdapter>(options, std::move(endpoint),
-                                         wire::kMaxControlMessageBytes);
+  return StartService<DispatcherAdapter>(options, std::move(endpoint), wire::kMaxToDispatcherBytes);
 }
 
 Result<std::unique_ptr<GrpcServer>> GrpcServer::Start(const GrpcServerOptions& options,

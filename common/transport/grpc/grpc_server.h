@@ -29,12 +29,11 @@ struct ServerSecurity {
   std::optional<LocalUsers> users;
   /// Both may be null, and are called on any thread.
   OnRefusedCall on_refused_call;
-  std::function<void(RefusedConnection why)> on_refused_connection;
+  OnRefusedConnection on_refused_connection;
 };
 
 struct GrpcServerOptions {
   std::string listen = "127.0.0.1:0";  // host:port; port 0: any free port
-  int max_concurrent_streams = 10'000;
   ServerSecurity security = {};
 };
 

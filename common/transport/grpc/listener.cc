@@ -1,9 +1,9 @@
 #include "common/transport/grpc/listener.h"
 
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -20,6 +20,7 @@
 
 #include "common/base/addresses.h"
 #include "common/transport/grpc/listen_check.h"
+#include "common/transport/grpc/peer_name.h"
 
 namespace millrace {
 namespace {
@@ -114,9 +115,11 @@ std::string_view RefusedConnectionName(RefusedConnection why) {
     case RefusedConnection::kProtocol:
       return "protocol";
     case RefusedConnection::kUser:
+      return "user";
+    case RefusedConnection::kUnfinished:
       break;
   }
-  return "user";
+  return "unfinished";
 }
 
 Listener::Listener(ListenerOptions options)
@@ -211,8 +214,9 @@ std::chrono::milliseconds Listener::EndSilent() {
 }
 
 void Listener::Refuse(int connection, RefusedConnection why) {
+  const std::string peer = PeerName(connection);
   close(connection);
-  if (options_.on_refused) options_.on_refused(why);
+  if (options_.on_refused) options_.on_refused(why, peer);
 }
 
 void Listener::Accept(int listening) {

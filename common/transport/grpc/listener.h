@@ -27,15 +27,18 @@ enum class Opening : std::uint8_t {
   kTls,    // a whole TLS record of a handshake, which holds the client's hello (RFC 8446, 5.1)
 };
 
-/// Why a connection was closed at once.
+/// Why a server closed a connection, mostly at once.
 enum class RefusedConnection : std::uint8_t {
-  kTooMany,   // the process has few files left to open
-  kSilent,    // it did not say enough in time, or too many others did not
-  kProtocol,  // its first bytes are none of a client: no TLS where it is needed, or the other way
-  kUser,      // another user of this host
+  kTooMany,     // the process has few files left to open
+  kSilent,      // it did not say enough in time, or too many others did not
+  kProtocol,    // its first bytes are none of a client: no TLS where it is needed, or the other way
+  kUser,        // another user of this host
+  kUnfinished,  // later: it had sent most of messages that were not complete (UnfinishedMessages)
 };
-/// "too_many", "silent", "protocol" or "user".
+/// "too_many", "silent", "protocol", "user" or "unfinished".
 std::string_view RefusedConnectionName(RefusedConnection why);
+/// Called for each connection that is closed. `peer`: its PeerName; empty if it is gone.
+using OnRefusedConnection = std::function<void(RefusedConnection why, const std::string& peer)>;
 
 struct ListenerOptions {
   std::string listen;  // host:port; port 0: any free port
@@ -44,7 +47,7 @@ struct ListenerOptions {
   /// that it came from.
   std::function<void(int connection, int listening)> on_connection;
   /// Called for each connection that is closed instead. May be null.
-  std::function<void(RefusedConnection why)> on_refused;
+  OnRefusedConnection on_refused;
   std::chrono::milliseconds silence{5000};  // for which a connection may say too little
 };
 

@@ -95,6 +95,7 @@ void ShmCall::Run() {
 
 Status ShmCall::Greet() {
   const auto give_up = std::chrono::steady_clock::now() + kAnswerTime;
+  socket_->Send(kShmHello, RawBytes(ShmHello{kShmVersion, nonce_}));
   Status status;
   while (status.ok() && !greeted_) {
     const auto left =
@@ -179,6 +180,10 @@ Status ShmCall::OnHello(const FramedSocket::Frame& frame) {
   if (hello.version != kShmVersion) {
     return FailedPrecondition("the worker has another version");
   }
+  if (!Same(hello.proof, Prove(key_, ShmSide::kWorker, nonce_, hello.nonce))) {
+    return PermissionDenied("another process listens in place of the worker");
+  }
+  socket_->Send(kShmProof, RawBytes(Prove(key_, ShmSide::kConsumer, nonce_, hello.nonce)));
   greeted_ = true;
   return OkStatus();
 }

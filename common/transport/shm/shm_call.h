@@ -15,6 +15,7 @@
 #include "common/transport/shm/framed_socket.h"
 #include "common/transport/shm/shared_arena.h"
 #include "common/transport/shm/shm_client.h"
+#include "common/transport/shm/shm_key.h"
 #include "common/transport/stream.h"
 
 namespace millrace {
@@ -37,9 +38,11 @@ struct ShmStreams {
 /// Thread-safe.
 class ShmCall final : public std::enable_shared_from_this<ShmCall> {
  public:
-  ShmCall(int socket, BatchAddress where, std::shared_ptr<StreamHandler<IncomingPart>> handler,
-          std::shared_ptr<ShmStreams> streams)
+  /// `key`: of the worker's address. Takes ownership of the socket.
+  ShmCall(int socket, std::string key, BatchAddress where,
+          std::shared_ptr<StreamHandler<IncomingPart>> handler, std::shared_ptr<ShmStreams> streams)
       : socket_(std::make_shared<FramedSocket>(socket)),
+        key_(std::move(key)),
         where_(std::move(where)),
         handler_(std::move(handler)),
         streams_(std::move(streams)) {}
@@ -54,8 +57,8 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
   static void Ended(ShmStreams& streams);
   void Run();
 
-  /// Waits for the worker's first frame. PermissionDenied or a similar error if the worker refuses.
-  /// DeadlineExceeded if it does not answer.
+  /// Proves to the worker that this end knows the key, and waits for its proof. PermissionDenied or
+  /// a similar error if it is not the worker, or refuses. DeadlineExceeded if it does not answer.
   Status Greet();
 
   /// Sends everything that was written before the worker answered.
@@ -83,6 +86,8 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
 
   const std::shared_ptr<FramedSocket> socket_;
   const std::shared_ptr<Doorbell> doorbell_ = std::make_shared<Doorbell>();
+  const std::string key_;
+  const ShmNonce nonce_ = MakeShmNonce();
   const BatchAddress where_;
   // Used only by the thread of this stream.
   std::shared_ptr<StreamHandler<IncomingPart>> handler_;

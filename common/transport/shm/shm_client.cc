@@ -6,9 +6,11 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "common/transport/shm/shm_call.h"
+#include "common/transport/shm/shm_key.h"
 
 namespace millrace {
 namespace {
@@ -24,7 +26,7 @@ class ShmClientStream final : public Stream<v1::WantList> {
   const std::shared_ptr<ShmCall> call_;
 };
 
-/// A socket connected to `name`. -1 if nobody of this user listens there, or too many clients wait.
+/// A socket connected to `name`. -1 if nobody listens there, or too many clients wait.
 int ConnectTo(const std::string& name) {
   sockaddr_un address{};
   if (name.size() < 2 || name.front() != '@' || name.size() > sizeof address.sun_path) return -1;
@@ -33,15 +35,7 @@ int ConnectTo(const std::string& name) {
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path + 1, name.data() + 1, name.size() - 1);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  ucred peer{};
-  socklen_t peer_length = sizeof peer;
-  // After a worker is gone, any user may listen under its name. So the user of the listener is
-  // checked.
-  if (connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
-      getsockopt(file, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) == 0 &&
-      (peer.uid == geteuid() || peer.uid == 0)) {
-    return file;
-  }
+  if (connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0) return file;
   close(file);
   return -1;
 }
@@ -55,9 +49,11 @@ class ShmConnector final : public Connector {
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
-    if (Usable(where)) {
-      if (const int socket = ConnectTo(where.unix_socket); socket >= 0) {
-        auto call = std::make_shared<ShmCall>(socket, where, handler, streams_);
+    const std::optional<ShmAddress> at =
+        Usable(where) ? ParseShmAddress(where.unix_socket) : std::nullopt;
+    if (at) {
+      if (const int socket = ConnectTo(at->name); socket >= 0) {
+        auto call = std::make_shared<ShmCall>(socket, at->key, where, handler, streams_);
         if (call->Start()) return std::make_shared<ShmClientStream>(std::move(call));
       }
     }

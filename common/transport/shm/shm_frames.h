@@ -1,24 +1,29 @@
 // The frames that a worker and a consumer on one host send each other over their socket. The
 // batches themselves lie in shared memory. Both ends have to be of the same version; otherwise they
-// refuse each other (kShmVersion).
+// refuse each other (kShmVersion). They begin with three frames by which each proves that it knows
+// the key of the worker's address: kShmHello, kShmAccepted, kShmProof.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
 
+#include "common/transport/shm/shm_key.h"
+
 namespace millrace {
 
 /// Grows with every change of the frames.
-inline constexpr std::uint32_t kShmVersion = 1;
+inline constexpr std::uint32_t kShmVersion = 2;
 
 enum ShmFrame : std::uint32_t {
   // From worker to consumer:
-  kShmAccepted = 1,  // a ShmAccepted; always the first frame
+  kShmAccepted = 1,  // a ShmAccepted; always the first frame, in answer to a ShmHello
   kShmSegment = 2,  // a ShmSegment, with its open file; comes before the first part that lies in it
   kShmPart = 3,     // a ShmPart, the BatchPart, and the data if they are not in shared memory
   kShmClosed = 4,   // the status code as 4 bytes, and the message; always the last frame
   // From consumer to worker:
+  kShmHello = 14,     // a ShmHello; always the first frame
+  kShmProof = 15,     // the consumer's ShmProof; always the second frame
   kShmWants = 16,     // a WantList
   kShmReleased = 17,  // the token of a part (8 bytes), whose memory may be used again
   kShmDone = 18,      // the consumer wants nothing more; the worker closes
@@ -27,8 +32,14 @@ enum ShmFrame : std::uint32_t {
   kShmCancelled = 19,
 };
 
+struct ShmHello {
+  std::uint32_t version;
+  ShmNonce nonce;
+};
 struct ShmAccepted {
   std::uint32_t version;
+  ShmNonce nonce;
+  ShmProof proof;  // the worker's
 };
 struct ShmSegment {
   std::uint64_t bytes;

@@ -8,11 +8,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "common/system/errno_status.h"
-#include "common/system/nonce.h"
 #include "common/transport/shm/shm_frames.h"
 
 namespace millrace {
@@ -21,30 +22,23 @@ namespace {
 /// How long new consumers have to wait while the process cannot open more files.
 constexpr int kFullMilliseconds = 100;
 
-std::string MakeName() {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string name = "@millrace-";
-  for (const char c : MakeNonce()) {
-    name += kDigits[static_cast<unsigned char>(c) >> 4];
-    name += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return name;
-}
-
 }  // namespace
 
 /// The stream of one consumer.
-class ShmServer::Call final {
+class ShmServer::Call final : public std::enable_shared_from_this<Call> {
  public:
-  Call(int socket, std::shared_ptr<const SharedArena> arena, std::shared_ptr<Doorbell> doorbell)
-      : arena_(std::move(arena)),
+  /// `open` makes the handler when the consumer has proved that it knows the key.
+  using Open = std::function<std::shared_ptr<StreamHandler<v1::WantList>>(std::shared_ptr<Call>)>;
+
+  Call(int socket, std::string key, Open open, std::shared_ptr<const SharedArena> arena,
+       std::shared_ptr<Doorbell> doorbell)
+      : key_(std::move(key)),
+        open_(std::move(open)),
+        arena_(std::move(arena)),
         socket_(socket, FramedSocket::Files::kRefused),
         doorbell_(std::move(doorbell)) {}
 
   FramedSocket& socket() { return socket_; }
-  void SetHandler(std::shared_ptr<StreamHandler<v1::WantList>> handler) {
-    handler_ = std::move(handler);
-  }
 
   void Write(OutgoingPart out) {
     MutexLock lock(mutex_);
@@ -154,7 +148,35 @@ class ShmServer::Call final {
     lock.Unlock();
   }
 
+  Status OnHello(const FramedSocket::Frame& frame) {
+    ShmHello hello{};
+    if (frame.type != kShmHello || frame.payload.size() != sizeof hello) {
+      return InvalidArgument("no hello");
+    }
+    std::memcpy(&hello, frame.payload.data(), sizeof hello);
+    const ShmNonce nonce = MakeShmNonce();
+    expected_ = Prove(key_, ShmSide::kConsumer, hello.nonce, nonce);
+    socket_.Send(kShmAccepted,
+                 RawBytes(ShmAccepted{kShmVersion, nonce,
+                                      Prove(key_, ShmSide::kWorker, hello.nonce, nonce)}));
+    return OkStatus();
+  }
+
+  Status OnProof(const FramedSocket::Frame& frame) {
+    ShmProof proof{};
+    if (frame.type != kShmProof || frame.payload.size() != sizeof proof) {
+      return InvalidArgument("no proof");
+    }
+    std::memcpy(&proof, frame.payload.data(), sizeof proof);
+    if (!Same(proof, *expected_)) return InvalidArgument("a proof with another key");
+    handler_ = std::exchange(open_, nullptr)(shared_from_this());
+    if (!handler_) Close(Unavailable("shutting down"));
+    return OkStatus();
+  }
+
   Status OnFrame(const FramedSocket::Frame& frame) {
+    if (!expected_) return OnHello(frame);
+    if (open_) return OnProof(frame);
     if (frame.type == kShmWants) {
       if (!handler_) return OkStatus();
       v1::WantList wants;
@@ -195,6 +217,9 @@ class ShmServer::Call final {
     return InvalidArgument("a frame of type " + std::to_string(frame.type));
   }
 
+  const std::string key_;
+  Open open_;                         // null from the consumer's proof on
+  std::optional<ShmProof> expected_;  // the consumer's, from its hello on
   const std::shared_ptr<const SharedArena> arena_;
   FramedSocket socket_;
   const std::shared_ptr<Doorbell> doorbell_;
@@ -231,33 +256,33 @@ Result<std::unique_ptr<ShmServer>> ShmServer::Start(std::shared_ptr<WorkerEndpoi
                                                     std::shared_ptr<const SharedArena> arena,
                                                     const LocalUsers& users,
                                                     std::shared_ptr<Logger> log) {
-  const std::string name = MakeName();
+  ShmAddress at = MakeShmAddress();
   const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (listener < 0) return ErrnoStatus("a socket for consumers of this host", errno);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data() + 1,
-              name.size() - 1);  // an abstract name: it begins with 0
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  std::memcpy(address.sun_path + 1, at.name.data() + 1,
+              at.name.size() - 1);  // an abstract name: it begins with 0
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + at.name.size());
   if (bind(listener, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       listen(listener, SOMAXCONN) != 0) {
     const int error = errno;
     close(listener);
-    return ErrnoStatus("listening on the socket " + name, error);
+    return ErrnoStatus("listening on the socket " + at.name, error);
   }
-  return std::unique_ptr<ShmServer>(
-      new ShmServer(std::move(endpoint), std::move(arena), users, std::move(log), listener, name));
+  return std::unique_ptr<ShmServer>(new ShmServer(std::move(endpoint), std::move(arena), users,
+                                                  std::move(log), listener, std::move(at)));
 }
 
 ShmServer::ShmServer(std::shared_ptr<WorkerEndpoint> endpoint,
                      std::shared_ptr<const SharedArena> arena, const LocalUsers& users,
-                     std::shared_ptr<Logger> log, int listener, std::string name)
+                     std::shared_ptr<Logger> log, int listener, ShmAddress address)
     : endpoint_(std::move(endpoint)),
       arena_(std::move(arena)),
       users_(users),
       log_(std::move(log)),
       listener_(listener),
-      name_(std::move(name)),
+      address_(std::move(address)),
       doorbell_(std::make_shared<Doorbell>()),
       thread_([this] { Run(); }) {}
 
@@ -315,16 +340,12 @@ bool ShmServer::Accept() {
     close(socket);
     return true;
   }
-  auto call = std::make_shared<Call>(socket, arena_, doorbell_);
-  call->socket().Send(kShmAccepted, RawBytes(ShmAccepted{kShmVersion}));
-  auto handler = endpoint_->OnStreamBatches(std::make_shared<ShmServerStream<Call>>(call),
-                                            Peer{"unix:pid " + std::to_string(peer.pid)});
-  if (!handler) {
-    call->Close(Unavailable("shutting down"));
-    return true;
-  }
-  call->SetHandler(std::move(handler));
-  calls_.push_back(std::move(call));
+  const Peer who{"unix:pid " + std::to_string(peer.pid)};
+  const auto open = [this, who](std::shared_ptr<Call> call) {
+    return endpoint_->OnStreamBatches(std::make_shared<ShmServerStream<Call>>(std::move(call)),
+                                      who);
+  };
+  calls_.push_back(std::make_shared<Call>(socket, address_.key, open, arena_, doorbell_));
   return true;
 }
 

@@ -17,6 +17,7 @@
 #include "common/system/mutex.h"
 #include "common/transport/shm/framed_socket.h"
 #include "common/transport/shm/shared_arena.h"
+#include "common/transport/shm/shm_key.h"
 #include "common/transport/stream.h"
 
 namespace millrace {
@@ -24,7 +25,7 @@ namespace millrace {
 class ShmServer {
  public:
   /// Batches that lie in `arena` are read in place. Others are sent through the socket. Only
-  /// processes of `users` are served: they can read all that is in the arena.
+  /// processes of `users` that know the key are served: they can read all that is in the arena.
   static Result<std::unique_ptr<ShmServer>> Start(std::shared_ptr<WorkerEndpoint> endpoint,
                                                   std::shared_ptr<const SharedArena> arena,
                                                   const LocalUsers& users,
@@ -34,15 +35,15 @@ class ShmServer {
   ShmServer(const ShmServer&) = delete;
   ShmServer& operator=(const ShmServer&) = delete;
 
-  /// The name under which consumers find the socket: '@' and a text that no other process of the
-  /// network namespace uses.
-  const std::string& name() const { return name_; }
+  /// Where consumers find the socket, as the text of a ShmAddress. It has the key, so that only
+  /// those may read it who are admitted as consumers.
+  std::string address() const { return ToString(address_); }
 
  private:
   class Call;
 
   ShmServer(std::shared_ptr<WorkerEndpoint> endpoint, std::shared_ptr<const SharedArena> arena,
-            const LocalUsers& users, std::shared_ptr<Logger> log, int listener, std::string name);
+            const LocalUsers& users, std::shared_ptr<Logger> log, int listener, ShmAddress address);
   void Run();
   /// False if the process can open no more files.
   bool Accept();
@@ -52,7 +53,7 @@ class ShmServer {
   const LocalUsers users_;
   const std::shared_ptr<Logger> log_;
   const int listener_;
-  const std::string name_;
+  const ShmAddress address_;
   const std::shared_ptr<Doorbell> doorbell_;
   std::vector<std::shared_ptr<Call>> calls_;  // only used by the server's thread
   Mutex mutex_;

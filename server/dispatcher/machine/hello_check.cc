@@ -395,6 +395,10 @@ std::string FirstDifference(const v1::DatasetState& here, const v1::DatasetState
   }
   if (here.file_list_size() == there.file_list_size()) return {};
   const bool more_here = here.file_list_size() > files;
+  if (more_here && there.files() > static_cast<std::uint64_t>(files)) {
+    return fmt::format("the first {} files are the same, a later one differs: compare the folders",
+                       files);
+  }
   return fmt::format("file '{}' is only on the {}",
                      (more_here ? here : there).file_list(files).name(),
                      more_here ? "dispatcher" : "worker");

@@ -43,7 +43,8 @@ v1::WorkRequest Trimmed(const v1::WorkRequest& request);
 /// The options in which two canonical texts differ: "batch.size=512 there, 256 here; …", at most 8.
 std::string DifferentOptions(std::string_view there, std::string_view here);
 
-/// The first file in which two lists differ, in words; empty if they do not differ.
+/// The first file in which two lists differ, in words; empty if they do not differ. The list of
+/// `there` may lack the last of its files.
 std::string FirstDifference(const v1::DatasetState& here, const v1::DatasetState& there);
 
 /// Whether the two sessions may be live in one job at the same time.

@@ -12,6 +12,22 @@
 #include "server/worker/service/read_memory_use.h"
 
 namespace millrace {
+namespace {
+
+/// Of the lists of files in one report, in bytes. A dispatcher takes a message of a few times that.
+constexpr std::size_t kMostListedBytes = std::size_t{4} << 20;
+
+/// Adds as many as there is room for.
+void AddFileList(std::vector<v1::FileEntry> files, v1::DatasetState& state, std::size_t& room) {
+  for (v1::FileEntry& file : files) {
+    const std::size_t bytes = file.ByteSizeLong();
+    if (bytes > room) return;
+    room -= bytes;
+    *state.add_file_list() = std::move(file);
+  }
+}
+
+}  // namespace
 
 /// Passes the events of one consumer's stream to the worker, which it keeps alive.
 class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
@@ -188,12 +204,11 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
 
 void WorkerService::SendWork(WorkerAction::SendWork action) {
   if (!work_ || action.attempt != attempt_) return;
+  std::size_t room = kMostListedBytes;
   for (auto& [dataset, state] : provider_->DatasetStates()) {
     const auto& wanted = action.list_files;
     if (std::find(wanted.begin(), wanted.end(), dataset) != wanted.end()) {
-      for (v1::FileEntry& file : provider_->ListFiles(dataset)) {
-        *state.add_file_list() = std::move(file);
-      }
+      AddFileList(provider_->ListFiles(dataset), state, room);
     }
     (*action.report.mutable_datasets())[dataset] = std::move(state);
   }

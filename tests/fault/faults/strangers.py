@@ -8,6 +8,8 @@ import time
 
 from cluster import MIB, binary, check, wait_for
 from fault import fault
+from half_messages import (DATA, END_HEADERS, HEADERS, MOST_IN_A_FRAME, SETTINGS, FloodOfHalfMessages,
+                           begin_of_a_message, frame, headers)
 from proxy import PREFACE
 
 
@@ -115,21 +117,17 @@ def a_hello(random):
     return b"\x16\x03\x01" + struct.pack(">H", len(body)) + body
 
 
-def frame(kind, flags, stream, payload):
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+END_JOB = b"/millrace.v1.Dispatcher/EndJob"
+GET_STATIC = b"/millrace.v1.Worker/GetStatic"
+LENGTH = 60 * MIB  # of a message that does not end
 
 
-def half_a_message():
-    """HTTP/2 with the headers of an EndJob, and more of a message of 60 MB than the server has given
-    window for."""
-    def literal(name, value):
-        return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
-    headers = b"".join(literal(name, value) for name, value in (
-        (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/millrace.v1.Dispatcher/EndJob"),
-        (b":authority", b"x"), (b"te", b"trailers"), (b"content-type", b"application/grpc")))
-    begin = PREFACE + frame(4, 0, 0, b"") + frame(1, 4, 1, headers)
-    message = b"\x00" + struct.pack(">I", 60 * MIB)
-    return begin + frame(0, 0, 1, message) + b"".join(frame(0, 0, 1, bytes(16384)) for _ in range(3800))
+def half_a_message(method):
+    """More of a message than the server has given window for."""
+    data = begin_of_a_message(LENGTH) + bytes(LENGTH - 1)
+    return (PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, END_HEADERS, 1, headers(method)) +
+            b"".join(frame(DATA, 0, 1, data[at:at + MOST_IN_A_FRAME])
+                     for at in range(0, len(data), MOST_IN_A_FRAME)))
 
 
 class Flood:
@@ -183,53 +181,71 @@ class Flood:
         self._thread.join()
 
 
+def floods(random, method, tls):
+    """By name: what begins one at an address, and how many connections it opens at least. `tls`: a
+    folder of a peer that may call the method, if there is TLS."""
+    def saying(says, most=300):
+        return lambda address: Flood(address, says, most)
+
+    def half(streams):
+        return lambda address: FloodOfHalfMessages(address, 27, method, LENGTH, streams, tls)
+    return {
+        "silence": (saying(silence()), 150),
+        "half a hello": (saying(half_a_hello()), 150),
+        "a hello": (saying(a_hello(random)), 150),
+        "random bytes": (saying(PREFACE + random.randbytes(500)), 150),
+        "half messages": (half(1), 27),
+        "half messages on all streams": (half(8), 27),
+        "half messages beyond all windows": (saying(half_a_message(method), 27), 14),
+    }
+
+
 @fault("28b", "floods of connections and half messages", "M P L", once=True, conditions=(
-    "a dispatcher with 256 open files, with TLS and without, while a job runs: for 5 s each, 300 "
-    "connections at a time that are silent, say half of a hello, a whole one, or random bytes, and "
-    "27 that begin a message of 60 MB and send on without regard to flow control; a tool is "
-    "answered within 1 s, memory grows by at most 64 MiB (128 MiB if half messages come without TLS, "
-    "which strangers cannot send without --insecure), and afterwards all is as before"))
+    "a dispatcher and a worker with 256 open files, with TLS and without, while a job runs; at each of "
+    "them for 3 s each: 300 connections at a time that are silent, say half of a hello, a whole one, "
+    "or random bytes, and 27 of a peer that may call EndJob or GetStatic, each with half a message of "
+    "60 MB, or eight of them, within HTTP/2's windows or beyond; a tool is answered within 1 s, a "
+    "trainer waits for less, memory grows by at most 64 MiB, and afterwards all is as before"))
 def floods_do_no_harm(run):
     for with_tls in (True, False):
         with run.cluster() as c:
             tls = c.folder / "tls"
             c.run("certs", tls)
             as_server = ("--tls", tls / "serve") if with_tls else ()
-            as_tool = ("--tls", tls / "operator") if with_tls else ()
             with c.limited("ulimit -n 256"):
                 dispatcher = c.dispatcher(extra=as_server)
-            c.worker(extra=as_server)
+                worker = c.worker(extra=(*as_server, "--shared-memory", "false"))
             consumer = c.consume(1, epochs=10000, delay=0.01,
                                  extra=["--tls", tls / "trainer"] if with_tls else [])
             consumer.wait_for_batches(20)
-            dispatcher.measure()
-            files = dispatcher.threads_and_files()[1]
-            floods = {"silence": (silence(), 300), "half a hello": (half_a_hello(), 300),
-                      "a hello": (a_hello(run.random), 300),
-                      "random bytes": (PREFACE + run.random.randbytes(500), 300),
-                      "half messages": (half_a_message(), 27)}
-            for name, (says, most) in floods.items():
-                what = f"{name}, {'with' if with_tls else 'without'} TLS"
-                before = dispatcher.memory
-                dispatcher.most_memory = 0
-                flood = Flood(dispatcher.address, says, most)
-                end = time.monotonic() + 5
-                slowest = 0.0
-                while time.monotonic() < end:
-                    began = time.monotonic()
-                    c.run("status", "--address", c.address, *as_tool)
-                    slowest = max(slowest, time.monotonic() - began)
-                    time.sleep(0.2)
-                flood.stop()
-                check(flood.opened >= most // 2, f"{what}: {flood.opened} connections are no flood")
-                run.within("slowest answer", slowest, 1)
-                grown = (dispatcher.most_memory - before) / MIB
-                allowed = 128 if says == floods["half messages"][0] and not with_tls else 64
-                check(grown <= allowed, f"{what}: memory grew by {grown:.0f} MiB, allowed {allowed}")
-                run.note("growth of memory" if allowed == 64 else "growth by half messages without TLS",
-                         max(grown, 0), "MiB")
-            wait_for(lambda: dispatcher.threads_and_files()[1] <= files + 8,
-                     "connections of the flood are kept")
+            for daemon, method in ((dispatcher, END_JOB), (worker, GET_STATIC)):
+                daemon.measure()
+                files = daemon.threads_and_files()[1]
+                kinds = floods(run.random, method, tls / "trainer" if with_tls else None)
+                for name, (begin, least) in kinds.items():
+                    what = f"{name} at {daemon.name}, {'with' if with_tls else 'without'} TLS"
+                    flood_one(run, c, what, daemon, begin, least, consumer,
+                              ("--tls", tls / "operator") if with_tls else ())
+                wait_for(lambda daemon=daemon, files=files: daemon.threads_and_files()[1] <= files + 8,
+                         "connections of the flood are kept")
             consumer.wait_for_more(100)
             c.stop(consumer)
             c.expect_prefix(consumer, 1)
+
+
+def flood_one(run, c, what, daemon, begin, least, consumer, as_tool):
+    before = daemon.memory
+    daemon.most_memory = 0
+    began = time.monotonic()
+    flood = begin(daemon.address)
+    while time.monotonic() < began + 3:
+        asked = time.monotonic()
+        c.run("status", "--address", c.address, *as_tool)
+        run.within("slowest answer", time.monotonic() - asked, 1)
+        time.sleep(0.2)
+    flood.stop()
+    run.within("longest stall", consumer.stall(began), 1)
+    check(flood.opened >= least, f"{what}: {flood.opened} connections are no flood")
+    grown = (daemon.most_memory - before) / MIB
+    check(grown <= 64, f"{what}: memory grew by {grown:.0f} MiB, allowed 64")
+    run.note("growth of memory", max(grown, 0), "MiB")

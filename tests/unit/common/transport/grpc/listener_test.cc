@@ -67,7 +67,7 @@ struct Door {
                                           changed.NotifyAll();
                                         },
                                     .on_refused =
-                                        [this](RefusedConnection why) {
+                                        [this](RefusedConnection why, const std::string&) {
                                           MutexLock lock(mutex);
                                           ++refused[why];
                                           changed.NotifyAll();

@@ -30,15 +30,16 @@ using test::ShmNetwork;
 using test::WaitFor;
 using test::Wants;
 
-int ConnectRaw(const std::string& name) {
+int ConnectRaw(const std::string& address) {
   const int file = MakeSocket();
-  REQUIRE(ConnectTo(name, file));
+  REQUIRE(ConnectTo(ParseShmAddress(address)->name, file));
   return file;
 }
 
 /// Sends only raw frames, and reads only when told to.
 struct RawConsumer {
-  explicit RawConsumer(const ShmNetwork& network) : socket(ConnectRaw(network.server->name())) {
+  explicit RawConsumer(const ShmNetwork& network) : socket(ConnectRaw(network.server->address())) {
+    test::Greet(socket, ParseShmAddress(network.server->address())->key);
     up = network.worker->streams.Wait();
     REQUIRE(up.stream);
   }
@@ -63,6 +64,38 @@ struct RawConsumer {
   FramedSocket socket;
   test::Accepted<v1::WantList, OutgoingPart> up;
 };
+
+TEST_CASE("who does not know the key of the socket gets nothing", "[shm][security]") {
+  ShmNetwork network;
+  FramedSocket stranger(ConnectRaw(network.server->address()));
+  const ShmHello hello{kShmVersion, MakeShmNonce()};
+  const std::string wants = Wants("f").SerializeAsString();
+  SECTION("it asks without a hello") { stranger.Send(kShmWants, wants); }
+  SECTION("it asks without a proof") {
+    stranger.Send(kShmHello, RawBytes(hello));
+    stranger.Send(kShmWants, wants);
+  }
+  SECTION("it proves another key") {
+    stranger.Send(kShmHello, RawBytes(hello));
+    stranger.Send(kShmProof, RawBytes(ShmProof{}));
+  }
+  SECTION("it says the worker's own proof") {
+    stranger.Send(kShmHello, RawBytes(hello));
+    ShmAccepted accepted{};
+    const std::string answer = test::ReadFrame(stranger, kShmAccepted);
+    REQUIRE(answer.size() == sizeof accepted);
+    std::memcpy(&accepted, answer.data(), sizeof accepted);
+    stranger.Send(kShmProof, RawBytes(accepted.proof));
+  }
+  WaitFor([&] {
+    return !stranger
+                .Receive([](const FramedSocket::Frame& frame) {
+                  return frame.type == kShmClosed ? Cancelled("closed") : OkStatus();
+                })
+                .ok();
+  });
+  CHECK(network.worker->streams.Empty());
+}
 
 TEST_CASE("all that a consumer holds is free when it is gone", "[shm]") {
   ShmNetwork network;
@@ -144,9 +177,12 @@ TEST_CASE("a consumer that does not read stops its own stream only, and can stil
 /// message sends new ones at once.
 class Flood final : public StreamHandler<v1::WantList> {
  public:
-  bool Begin(const std::string& name) {
-    const bool connected = ConnectTo(name, consumer_.socket());
-    if (connected) Fill();
+  bool Begin(const ShmAddress& address) {
+    const bool connected = ConnectTo(address.name, consumer_.socket());
+    if (connected) {
+      test::Greet(consumer_, address.key);
+      Fill();
+    }
     return connected;
   }
   void OnMessage(v1::WantList) override {
@@ -194,11 +230,11 @@ TEST_CASE("a consumer that asks on and on does not hold up the others", "[shm]")
   auto server =
       ShmServer::Start(worker, network.arena, *LocalUsers::Make(geteuid(), ""), MakeNullLogger());
   REQUIRE(server.ok());
-  const std::string name = (*server)->name();
-  CHECK(worker->flood->Begin(name));
+  const std::string address = (*server)->address();
+  CHECK(worker->flood->Begin(*ParseShmAddress(address)));
   CHECK(WaitFor([&] { return worker->flood->read > 1000; }));
   const auto client = std::make_shared<Recorder<IncomingPart>>();
-  const auto up = network.connector->StreamBatches({"worker:1", "host", name}, client);
+  const auto up = network.connector->StreamBatches({"worker:1", "host", address}, client);
   const auto other = worker->others->streams.Wait();
   worker->flood->stop = true;  // comes before any check, because the server's thread must end
   REQUIRE(other.stream);
@@ -229,6 +265,7 @@ TEST_CASE("a child that was forked releases nothing of its parent's", "[shm]") {
 
 TEST_CASE("a worker that can open no more files waits, and does not spin", "[shm]") {
   ShmNetwork network;
+  const std::string name = ParseShmAddress(network.server->address())->name;
   std::vector<int> waiting;
   for (int i = 0; i < 4; ++i) waiting.push_back(MakeSocket());
   rlimit before{};
@@ -236,7 +273,7 @@ TEST_CASE("a worker that can open no more files waits, and does not spin", "[shm
   rlimit none = before;
   none.rlim_cur = 3;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
-  for (const int file : waiting) CHECK(ConnectTo(network.server->name(), file));
+  for (const int file : waiting) CHECK(ConnectTo(name, file));
   const auto cpu = [] {
     timespec t{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

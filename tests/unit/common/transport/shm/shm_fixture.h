@@ -16,8 +16,11 @@
 
 #include "common/base/log.h"
 #include "common/transport/in_process.h"
+#include "common/transport/shm/framed_socket.h"
 #include "common/transport/shm/shared_arena.h"
 #include "common/transport/shm/shm_client.h"
+#include "common/transport/shm/shm_frames.h"
+#include "common/transport/shm/shm_key.h"
 #include "common/transport/shm/shm_server.h"
 #include "tests/unit/common/transport/recorder.h"
 
@@ -45,6 +48,46 @@ inline bool ConnectTo(const std::string& name, int file) {
   return connect(file, reinterpret_cast<const sockaddr*>(&address), length) == 0;
 }
 
+/// Receives the next frame. Empty if none comes, or another type.
+inline std::string ReadFrame(FramedSocket& socket, std::uint32_t type) {
+  std::string found;
+  WaitFor([&] {
+    const Status status = socket.Receive([&](const FramedSocket::Frame& frame) {
+      if (frame.type == type) {
+        found.assign(reinterpret_cast<const char*>(frame.payload.data()), frame.payload.size());
+      }
+      return Cancelled("one is enough");
+    });
+    return !status.ok();
+  });
+  return found;
+}
+
+/// The begin of a conversation, from the consumer's side.
+inline void Greet(FramedSocket& worker, const std::string& key) {
+  const ShmHello hello{kShmVersion, MakeShmNonce()};
+  worker.Send(kShmHello, RawBytes(hello));
+  const std::string answer = ReadFrame(worker, kShmAccepted);
+  ShmAccepted accepted{};
+  REQUIRE(answer.size() == sizeof accepted);
+  std::memcpy(&accepted, answer.data(), sizeof accepted);
+  CHECK(Same(accepted.proof, Prove(key, ShmSide::kWorker, hello.nonce, accepted.nonce)));
+  worker.Send(kShmProof, RawBytes(Prove(key, ShmSide::kConsumer, hello.nonce, accepted.nonce)));
+}
+
+/// The same from the worker's side, up to the consumer's proof.
+inline void Welcome(FramedSocket& consumer, const std::string& key,
+                    std::uint32_t version = kShmVersion) {
+  const std::string said = ReadFrame(consumer, kShmHello);
+  ShmHello hello{};
+  if (said.size() != sizeof hello) return;
+  std::memcpy(&hello, said.data(), sizeof hello);
+  const ShmNonce nonce = MakeShmNonce();
+  consumer.Send(
+      kShmAccepted,
+      RawBytes(ShmAccepted{version, nonce, Prove(key, ShmSide::kWorker, hello.nonce, nonce)}));
+}
+
 /// A worker that uses shared memory, and another one that is reached only over the network.
 struct ShmNetwork {
   std::shared_ptr<TestWorker> worker = std::make_shared<TestWorker>();   // in shared memory
@@ -64,7 +107,7 @@ struct ShmNetwork {
   }
   ~ShmNetwork() { connector->WaitForStreams(Connector::kStreamsEndSeconds); }
 
-  BatchAddress address() const { return {"worker:1", "host", server->name()}; }
+  BatchAddress address() const { return {"worker:1", "host", server->address()}; }
 
   /// Takes bytes of the arena, which are free again when nobody holds them.
   std::shared_ptr<std::byte> Take(std::size_t bytes) const {

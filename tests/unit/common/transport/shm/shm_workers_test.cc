@@ -42,6 +42,8 @@ int MakeMemory(std::uint64_t bytes, int seals) {
   return file;
 }
 
+const std::string kKey(32, 'a');
+
 /// A worker's socket with no worker behind it.
 struct FakeWorker {
   FakeWorker() {
@@ -56,11 +58,10 @@ struct FakeWorker {
     REQUIRE(listen(listener, 16) == 0);
   }
   ~FakeWorker() { close(listener); }
-  BatchAddress address() const { return {"worker:1", "host", name}; }
+  BatchAddress address() const { return {"worker:1", "host", name + ":" + kKey}; }
   std::unique_ptr<FramedSocket> Accept(std::uint32_t version = kShmVersion) const {
     auto socket = std::make_unique<FramedSocket>(accept(listener, nullptr, nullptr));
-    const ShmAccepted hello{version};
-    socket->Send(kShmAccepted, {reinterpret_cast<const char*>(&hello), sizeof hello});
+    test::Welcome(*socket, key, version);
     return socket;
   }
   /// Whether a consumer has connected and was not accepted yet, even if it is gone again.
@@ -70,24 +71,35 @@ struct FakeWorker {
   }
   int listener = -1;
   std::string name;
+  std::string key = kKey;
 };
 
 TEST_CASE("what cannot be had through shared memory comes over the network", "[shm]") {
   ShmNetwork network;
-  const FakeWorker other;
+  FakeWorker other;
   SECTION("the worker has no socket") { Opened o(network, {"worker:1", "host"}, network.network); }
   SECTION("the worker is on another host") {
-    Opened o(network, {"worker:1", "elsewhere", network.server->name()}, network.network);
+    Opened o(network, {"worker:1", "elsewhere", network.server->address()}, network.network);
   }
   SECTION("nobody listens at the socket") {
-    Opened o(network, {"worker:1", "host", "@millrace-gone"}, network.network);
+    Opened o(network, {"worker:1", "host", "@millrace-gone:" + other.key}, network.network);
   }
   SECTION("the name is no socket's") {
-    Opened o(network, {"worker:1", "host", "@" + std::string(200, 'x')}, network.network);
+    Opened o(network, {"worker:1", "host", "@" + std::string(200, 'x') + ":" + other.key},
+             network.network);
     Opened p(network, {"worker:1", "host", "/tmp/x"}, network.network);
+    Opened q(network, {"worker:1", "host", other.name}, network.network);
   }
   SECTION("the worker has another version, and is asked once") {
     std::thread answer([&] { other.Accept(kShmVersion + 1); });
+    Opened o(network, other.address(), network.network);
+    answer.join();
+    Opened p(network, other.address(), network.network);
+    CHECK_FALSE(other.Asked());
+  }
+  SECTION("another process listens there, and is asked once") {
+    other.key = std::string(32, 'b');
+    std::thread answer([&] { other.Accept(); });
     Opened o(network, other.address(), network.network);
     answer.join();
     Opened p(network, other.address(), network.network);

@@ -331,5 +331,27 @@ TEST_CASE("an empty report from a session that waited is no position", "[report]
   CHECK(h.IsOpen(stream));
 }
 
+TEST_CASE("the difference may lie beyond the files that a worker lists", "[work][dataset]") {
+  const auto file = [](const char* name) {
+    v1::FileEntry entry;
+    entry.set_name(name);
+    return entry;
+  };
+  v1::DatasetState here;
+  *here.add_file_list() = file("a.bin");
+  *here.add_file_list() = file("b.bin");
+  v1::DatasetState there;
+  *there.add_file_list() = file("a.bin");
+  there.set_files(1);
+  CHECK(FirstDifference(here, there) == "file 'b.bin' is only on the dispatcher");
+  there.set_files(2);
+  CHECK(FirstDifference(here, there) ==
+        "the first 1 files are the same, a later one differs: compare the folders");
+  *there.add_file_list() = file("b.bin");
+  *there.add_file_list() = file("c.bin");
+  there.set_files(4);
+  CHECK(FirstDifference(here, there) == "file 'c.bin' is only on the worker");
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -48,7 +48,7 @@ class FakeProvider final : public PlanProvider {
   std::vector<v1::FileEntry> ListFiles(const std::string&) override {
     v1::FileEntry entry;
     entry.set_name("a.bin");
-    return {entry};
+    return std::vector(files, entry);
   }
 
   Result<std::unique_ptr<RangeMeasurer>> NewMeasurer(const v1::ColumnSet& set,
@@ -82,6 +82,7 @@ class FakeProvider final : public PlanProvider {
   std::atomic<bool> damaged = false;
   std::atomic<bool> told = false;
   std::atomic<int> looks = 0;
+  std::size_t files = 1;  // of `data`; set before it is asked for
   std::shared_ptr<FakePlan> plan = std::make_shared<FakePlan>(StepOptions{1000, 10, 0, false, 1});
 };
 

@@ -47,6 +47,18 @@ TEST_CASE("a stream beyond the worker's limit is refused with it, and those of b
   CHECK(consumers.front().parts->Next());  // an answer
 }
 
+TEST_CASE("a list of very many files is cut, so that the dispatcher takes the report",
+          "[worker][limits]") {
+  Fixture f;
+  f.provider->files = 1'000'000;
+  f.Serve();
+  const v1::WorkRequest report = f.Ask();
+  const int listed = report.datasets().at("data").file_list_size();
+  CHECK(listed > 100'000);
+  CHECK(listed < 1'000'000);
+  CHECK(report.ByteSizeLong() < wire::kMaxToDispatcherBytes / 2);
+}
+
 TEST_CASE("a worker short of memory builds less ahead, and goes on when there is some again",
           "[worker][memory]") {
   constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;

@@ -1,0 +1,195 @@
+#include "common/transport/grpc/unfinished_messages.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/transport/grpc/peer_name.h"
+#include "tests/unit/common/transport/recorder.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kKiB = 1024;
+
+/// Both ends of TCP connections over loopback.
+class Connections {
+ public:
+  explicit Connections(int family = AF_INET) : listener_(socket(family, SOCK_STREAM, 0)) {
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    size_ = family == AF_INET6 ? sizeof v6 : sizeof v4;
+    std::memcpy(&at_, family == AF_INET6 ? static_cast<void*>(&v6) : &v4, size_);
+    works_ = bind(listener_, At(), size_) == 0 && listen(listener_, 16) == 0 &&
+             getsockname(listener_, At(), &size_) == 0;
+  }
+  ~Connections() {
+    for (const int fd : all_) close(fd);
+    close(listener_);
+  }
+  bool works() const { return works_; }
+
+  struct Pair {
+    int peer;
+    int server;
+  };
+  Pair Open() {
+    const int peer = socket(at_.ss_family, SOCK_STREAM, 0);
+    REQUIRE(connect(peer, At(), size_) == 0);
+    const int server = accept(listener_, nullptr, nullptr);
+    REQUIRE(server >= 0);
+    all_.push_back(peer);
+    all_.push_back(server);
+    return {peer, server};
+  }
+  void Close(int fd) {
+    close(fd);
+    std::erase(all_, fd);
+  }
+
+ private:
+  sockaddr* At() { return reinterpret_cast<sockaddr*>(&at_); }
+  int listener_;
+  sockaddr_storage at_{};
+  socklen_t size_ = 0;
+  bool works_ = false;
+  std::vector<int> all_;
+};
+
+/// Sends bytes, and reads them at the other end, as gRPC does.
+void Send(const Connections::Pair& over, std::size_t bytes) {
+  std::vector<char> data(16 * kKiB);
+  for (; bytes > 0; bytes -= std::min(bytes, data.size())) {
+    const std::size_t size = std::min(bytes, data.size());
+    REQUIRE(send(over.peer, data.data(), size, MSG_NOSIGNAL) == static_cast<ssize_t>(size));
+    REQUIRE(recv(over.server, data.data(), size, MSG_WAITALL) == static_cast<ssize_t>(size));
+  }
+}
+
+bool IsOpen(const Connections::Pair& pair) {
+  char byte = 0;
+  return recv(pair.peer, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+UnfinishedMessagesOptions Bounds(std::size_t most) {
+  return {.most = most,
+          .most_of_connection = 0,
+          .memory = [] { return std::size_t{0}; },
+          .on_ended = [](const std::string&) {}};
+}
+
+TEST_CASE("connections with most of unfinished messages end, and no others",
+          "[unfinished][security]") {
+  Connections connections;
+  UnfinishedMessages unfinished(Bounds(1000 * kKiB));
+  const auto honest = connections.Open();
+  const auto small = connections.Open();
+  const auto large = connections.Open();
+  const auto larger = connections.Open();
+  for (const auto& one : {honest, small, large, larger}) unfinished.Watch(one.server);
+  const auto count = unfinished.CountOf(PeerName(honest.server));
+  for (int i = 0; i < 20; ++i) {
+    Send(honest, 200 * kKiB);
+    count->Add(200 * kKiB);
+  }
+  Send(small, 100 * kKiB);
+  Send(large, 350 * kKiB);
+  Send(larger, 450 * kKiB);
+  CHECK(unfinished.Enforce().empty());  // 900 KiB
+  Send(larger, 200 * kKiB);
+  CHECK(unfinished.Enforce() == std::vector{PeerName(larger.server)});  // 450 KiB are left
+  CHECK_FALSE(IsOpen(larger));
+  CHECK(IsOpen(honest));
+  CHECK(IsOpen(small));
+  CHECK(IsOpen(large));
+}
+
+TEST_CASE("what belongs to closed connections is counted for nobody", "[unfinished][security]") {
+  Connections connections;
+  UnfinishedMessages unfinished(Bounds(100 * kKiB));
+  const auto first = connections.Open();
+  unfinished.Watch(first.server);
+  Send(first, 90 * kKiB);
+  connections.Close(first.server);
+  // The system gives the same number again.
+  const auto second = connections.Open();
+  unfinished.Watch(second.server);
+  Send(second, 90 * kKiB);
+  CHECK(unfinished.Enforce().empty());
+  CHECK(IsOpen(second));
+  // One that was closed, and whose number is another file's now that nobody watches.
+  connections.Close(second.server);
+  const auto third = connections.Open();
+  Send(third, 200 * kKiB);
+  CHECK(unfinished.Enforce().empty());
+  CHECK(IsOpen(third));
+}
+
+TEST_CASE("each connection adds to what all may have sent", "[unfinished]") {
+  Connections connections;
+  UnfinishedMessagesOptions options = Bounds(10 * kKiB);
+  options.most_of_connection = 50 * kKiB;
+  UnfinishedMessages unfinished(options);
+  const auto one = connections.Open();
+  const auto other = connections.Open();
+  unfinished.Watch(one.server);
+  Send(one, 100 * kKiB);
+  unfinished.Watch(other.server);
+  CHECK(unfinished.Enforce().empty());
+  connections.Close(other.server);
+  CHECK(unfinished.Enforce().size() == 1);
+}
+
+TEST_CASE("connections are looked at when the memory grows", "[unfinished]") {
+  Connections connections;
+  std::atomic<std::size_t> memory{std::size_t{100} << 20};
+  Mutex mutex;
+  CondVar changed;
+  std::vector<std::string> ended;
+  UnfinishedMessagesOptions options = Bounds(10 * kKiB);
+  options.memory = [&] { return memory.load(); };
+  options.on_ended = [&](const std::string& peer) {
+    MutexLock lock(mutex);
+    ended.push_back(peer);
+    changed.NotifyAll();
+  };
+  UnfinishedMessages unfinished(options);
+  const auto one = connections.Open();
+  unfinished.Watch(one.server);
+  Send(one, 100 * kKiB);
+  memory += std::size_t{20} << 20;
+  MutexLock lock(mutex);
+  while (ended.empty()) REQUIRE(changed.WaitFor(mutex, test::kPatience));
+  CHECK(ended.front() == PeerName(one.server));
+}
+
+TEST_CASE("peers have the names that gRPC gives them", "[unfinished]") {
+  Connections v4;
+  const auto pair = v4.Open();
+  sockaddr_in own{};
+  socklen_t size = sizeof own;
+  REQUIRE(getsockname(pair.peer, reinterpret_cast<sockaddr*>(&own), &size) == 0);
+  CHECK(PeerName(pair.server) == "ipv4:127.0.0.1:" + std::to_string(ntohs(own.sin_port)));
+  Connections v6(AF_INET6);
+  if (!v6.works()) {
+    WARN("skipped: this machine has no IPv6");
+    return;
+  }
+  CHECK(PeerName(v6.Open().server).substr(0, 15) == "ipv6:%5B::1%5D:");
+}
+
+}  // namespace
+}  // namespace millrace
