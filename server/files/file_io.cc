@@ -25,17 +25,17 @@ void FileDescriptor::Close() {
   fd_ = -1;
 }
 
-Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, 0644);
+Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags, Readers readers) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC, readers == Readers::kOwner ? 0600 : 0666);
   if (fd < 0) return ErrnoStatus(path.string() + " cannot be opened", errno);
   return FileDescriptor(fd);
 }
 
-Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path) {
+Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path, Readers readers) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(path.string() + " cannot be replaced", errno);
   }
-  return OpenFile(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+  return OpenFile(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, readers);
 }
 
 Result<FileDescriptor> OpenNamelessFile(const std::filesystem::path& folder) {

@@ -29,11 +29,17 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// Opens a file. With O_CREAT, creates it, readable for everybody. Messages name the file.
-Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags);
+/// Who may read a file that is made: its user alone (indexes, caches), or whom the umask lets
+/// (datasets).
+enum class Readers { kOwner, kUmask };
+
+/// Opens a file. With O_CREAT, creates it for `readers`. Messages name the file.
+Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags,
+                                Readers readers = Readers::kOwner);
 
 /// A new, empty file that replaces whatever has the name `path`. Links are not followed.
-Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path);
+Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path,
+                                   Readers readers = Readers::kOwner);
 
 /// A new file without a name, in `folder`. It disappears when it is closed.
 Result<FileDescriptor> OpenNamelessFile(const std::filesystem::path& folder);

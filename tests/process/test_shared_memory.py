@@ -150,19 +150,30 @@ def test_shared_memory_and_network_mix():
 def test_a_consumer_of_another_user_shares_memory_as_a_member_of_the_group():
     if os.geteuid() != 0 or not shutil.which("setpriv"):
         raise Skipped("another user: needs root and setpriv")
-    with cluster(DATA) as c:
-        group = grp.getgrgid(pwd.getpwuid(65534).pw_gid).gr_name
-        c.serve("--shared-memory-group", group)
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-test-", dir=c.folder))
-        for path in (c.folder, folder):
-            os.chmod(path, 0o777)
-        prefix = ["setpriv", "--reuid", "65534", "--clear-groups"]
-        readable = subprocess.run([*prefix, os.environ["MILLRACE_CLI_BINARY"], "--version"],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        if readable.returncode != 0:
-            raise Skipped("another user: cannot run the program there")
-        consumer = c.consumer(1, log=folder / "log", extra=SLOWLY, prefix=prefix)
-        wait_for_batches(c, consumer)
-        check(shared_mappings(consumer), "a member of the group reads over the network")
-        consumer.expect_success()
-        check_same(c.delivered(consumer.log), c.reference(0, 1))
+    # With an access file not everybody may read everything, so memory is not shared then.
+    for with_tls, with_access in ((False, False), (True, False), (True, True)):
+        with cluster(DATA) as c:
+            group = grp.getgrgid(pwd.getpwuid(65534).pw_gid).gr_name
+            tls = c.folder / "tls"
+            access = c.folder / "access.yaml"
+            access.write_text("names: {}\n")
+            c.run("certs", tls)
+            c.serve("--shared-memory-group", group, *(["--tls", tls / "serve"] if with_tls else []),
+                    *(["--access", access] if with_access else []))
+            folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-test-", dir=c.folder))
+            for path in (c.folder, folder, tls):
+                os.chmod(path, 0o777)
+            for path in (tls / "trainer", *(tls / "trainer").iterdir()):
+                os.chown(path, 65534, -1)
+            prefix = ["setpriv", "--reuid", "65534", "--clear-groups"]
+            readable = subprocess.run([*prefix, os.environ["MILLRACE_CLI_BINARY"], "--version"],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            if readable.returncode != 0:
+                raise Skipped("another user: cannot run the program there")
+            consumer = c.consumer(1, log=folder / "log", prefix=prefix,
+                                  extra=[*SLOWLY, *(["--tls", tls / "trainer"] if with_tls else [])])
+            wait_for_batches(c, consumer)
+            check(bool(shared_mappings(consumer)) != with_access, "memory is shared" if with_access
+                  else "a member of the group reads over the network")
+            consumer.expect_success()
+            check_same(c.delivered(consumer.log), c.reference(0, 1))

@@ -13,7 +13,7 @@ namespace millrace {
 
 Result<FolderLock> FolderLock::Take(const std::filesystem::path& folder) {
   const std::string path = folder / "lock";
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) {
     return ErrnoStatus("state folder " + folder.string() + ": cannot open its lock file", errno);
   }

@@ -28,6 +28,10 @@ class SqliteStoreImpl final : public StateStore {
     if (stat(db_.file().c_str(), &opened_) != 0) {
       return ErrnoStatus("state file " + db_.file().string(), errno);
     }
+    // An older version may have left files that others can read.
+    for (const char* suffix : {"", "-wal", "-shm"}) {
+      chmod((db_.file().string() + suffix).c_str(), 0600);
+    }
     // The lock on the folder keeps other writers away. A backup can read while this process writes.
     MILLRACE_RETURN_IF_ERROR(db_.Execute("PRAGMA journal_mode=WAL"));
     MILLRACE_RETURN_IF_ERROR(db_.Execute("PRAGMA synchronous=FULL"));

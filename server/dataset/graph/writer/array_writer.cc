@@ -25,7 +25,8 @@ Result<ArrayWriter> ArrayWriter::Create(const std::filesystem::path& dir, std::s
   if (error) {
     return ErrnoStatus("folder " + file.parent_path().string() + " cannot be made", error.value());
   }
-  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor opened, OpenFile(file, O_WRONLY | O_CREAT | O_EXCL));
+  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor opened,
+                            OpenFile(file, O_WRONLY | O_CREAT | O_EXCL, Readers::kUmask));
   const std::string header = MakeNpyHeader(type);
   ArrayRecord record{.path = std::move(path),
                      .type = std::move(type),

@@ -90,7 +90,7 @@ Result<Digest128> GraphSealer::Seal() {
   const std::filesystem::path partial = file.string() + ".partial";
   {
     const std::string text = WriteGraphJson(description_);
-    MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor opened, ReplaceFile(partial));
+    MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor opened, ReplaceFile(partial, Readers::kUmask));
     MILLRACE_RETURN_IF_ERROR(
         WriteAt(opened, std::as_bytes(std::span(text)), 0).WithContext(partial.string()));
     MILLRACE_RETURN_IF_ERROR(SyncFile(opened).WithContext(partial.string()));

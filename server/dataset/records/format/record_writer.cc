@@ -15,7 +15,7 @@ std::span<const std::byte> BytesOf(const T& value) {
 }  // namespace
 
 Result<RecordWriter> RecordWriter::Create(const std::filesystem::path& path) {
-  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file, ReplaceFile(path));
+  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file, ReplaceFile(path, Readers::kUmask));
   return RecordWriter(std::move(file), path.string());
 }
 

@@ -34,6 +34,24 @@ TEST_CASE("a folder that another daemon holds is refused, naming it", "[sqlite]"
   CHECK(second.message().find(folder.path().string()) != std::string::npos);
 }
 
+TEST_CASE("state is its user's alone, also in files that were there", "[sqlite][security]") {
+  test::TemporaryFolder folder;
+  const auto perms = [&](const char* name) {
+    return fs::status(folder.path() / name).permissions() & fs::perms::all;
+  };
+  constexpr auto kOwn = fs::perms::owner_read | fs::perms::owner_write;
+  {
+    auto store = SqliteStore::Open(folder.path());
+    REQUIRE(store.ok());
+  }
+  fs::permissions(folder.path() / "state.db", kOwn | fs::perms::group_read | fs::perms::others_read);
+  auto store = SqliteStore::Open(folder.path());
+  REQUIRE(store.ok());
+  for (const char* name : {"state.db", "state.db-wal", "state.db-shm", "lock"}) {
+    CHECK(perms(name) == kOwn);
+  }
+}
+
 TEST_CASE("a state file that was deleted or replaced is noticed before anything is written",
           "[sqlite]") {
   test::TemporaryFolder folder;
