@@ -1,6 +1,7 @@
 // Says who a peer is, from what it showed when it connected.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ class AccessPolicy {
   virtual Result<Identity> Identify(const Shown& shown) = 0;
   /// Whether peers without a certificate may connect, to show a token.
   virtual bool takes_tokens() const = 0;
-  /// Takes over what has changed since the last look; Identify does so too.
-  virtual void Refresh() {}
+  /// Another number when Identify may have another answer for the same proofs. Takes over what has
+  /// changed since the last look, as Identify does.
+  virtual std::uint64_t version() { return 0; }
 };
 
 /// The policy without an access file: a certificate says all, and there are no tokens.

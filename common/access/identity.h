@@ -20,6 +20,7 @@ struct Identity {
   std::optional<std::set<std::string>> datasets;  // that it may read; unset: all
   bool plugins = true;                            // whether its pipelines may name plugins
 
+  friend bool operator==(const Identity&, const Identity&) = default;
   /// For messages: "alice (trainer)".
   std::string ToString() const {
     return proved ? name + " (" + roles.ToString() + ")" : std::string("an unnamed peer");

@@ -220,6 +220,13 @@ void AccessFile::LookAgain() {
   log_->Info("access file read again",
              {{"file", path_}, {"names", rules->names.size()}, {"tokens", rules->tokens.size()}});
   rules_ = std::make_shared<const AccessRules>(*std::move(rules));
+  ++version_;
+}
+
+std::uint64_t AccessFile::version() {
+  MutexLock lock(mutex_);
+  if (clock_->Now() - looked_at_ >= kLookPeriod) LookAgain();
+  return version_;
 }
 
 Result<Identity> AccessFile::Identify(const Shown& shown) {

@@ -47,7 +47,7 @@ class AccessFile final : public AccessPolicy {
   Result<Identity> Identify(const Shown& shown) override;
   /// Always: a token may be added while the server runs.
   bool takes_tokens() const override { return true; }
-  void Refresh() override { (void)Current(); }
+  std::uint64_t version() override;
 
  private:
   AccessFile(std::string path, std::shared_ptr<const Clock> clock, std::shared_ptr<Logger> log);
@@ -59,7 +59,8 @@ class AccessFile final : public AccessPolicy {
   const std::shared_ptr<Logger> log_;
   Mutex mutex_;
   std::shared_ptr<const AccessRules> rules_ MILLRACE_GUARDED_BY(mutex_);
-  std::string look_ MILLRACE_GUARDED_BY(mutex_);  // of the file in force (FileLook)
+  std::uint64_t version_ MILLRACE_GUARDED_BY(mutex_) = 1;  // how often the rules were read
+  std::string look_ MILLRACE_GUARDED_BY(mutex_);           // of the file in force (FileLook)
   Time looked_at_ MILLRACE_GUARDED_BY(mutex_);
   Status refused_ MILLRACE_GUARDED_BY(mutex_);  // why what is there now is not in force
 };

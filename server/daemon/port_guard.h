@@ -32,7 +32,7 @@ struct DaemonSecurity {
   /// Takes over files that have changed. For a ticker: peers that connect do so too.
   void Refresh() const {
     if (tls != nullptr) (void)tls->Current();
-    if (policy != nullptr) policy->Refresh();
+    if (policy != nullptr) (void)policy->version();
   }
 
   /// Reads the files that the options name. Errors are those of TlsFolder, AccessFile and

@@ -284,13 +284,18 @@ class Cluster(harness.Cluster):
         yield
         self.env = before
 
+    def certificates(self, *more):
+        """From now on all processes speak TLS, with one certificate. Returns its folder."""
+        self.run("certs", self.folder / "tls", "--name", "all", "--role",
+                 "dispatcher,worker,trainer,operator", *more)
+        folder = self.folder / "tls" / "all"
+        os.environ["MILLRACE_TLS"] = str(folder)
+        return folder
+
     def host(self):
         """Makes a network namespace, on a bridge with the earlier ones."""
         if not self.namespaces:
-            # One certificate for all: these processes listen beyond loopback.
-            self.run("certs", self.folder / "tls", "--name", "all", "--role",
-                     "dispatcher,worker,trainer,operator")
-            os.environ["MILLRACE_TLS"] = str(self.folder / "tls" / "all")
+            self.certificates()  # these processes listen beyond loopback
             ip("link", "add", "bridge0", "type", "bridge")
             ip("addr", "add", "10.77.0.1/24", "dev", "bridge0")
             ip("link", "set", "bridge0", "up")

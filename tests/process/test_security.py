@@ -103,6 +103,39 @@ def test_tokens_and_datasets_are_given_and_taken_away():
         check(token not in serve.text(), "the log has the token")
 
 
+def test_running_trainers_wait_while_their_rights_are_taken_away():
+    with cluster(DATA) as c:
+        tls = c.folder / "tls"
+        c.run("certs", tls)
+        c.run("certs", tls, "--name", "alice", "--role", "trainer")
+        line = re.search(r"- \{name: bob, .*", c.run("certs", tls, "--token", "bob"))[0]
+        access = c.folder / "access.yaml"
+        access.write_text(f"tokens:\n  {line}\n")
+        c.serve("--tls", tls / "serve", "--access", access)
+        trainers = {name: c.consumer(1, job=name, epochs=1000, extra=(
+            "--tls", tls / name, "--delay", "0.05", "--no-shared-memory", "--prefetch-bytes", "10000"))
+            for name in ("bob", "alice", "trainer")}
+
+        def goes_on(name, more=20):
+            count = len(c.delivered(trainers[name].log))
+            wait_for(lambda: len(c.delivered(trainers[name].log)) >= count + more,
+                     f"{name} gets no batches", trainers[name].popen)
+
+        for name in trainers:
+            goes_on(name, 1)
+        access.write_text("names:\n  alice: {role: none}\n")
+        for name, words in (("bob", "unknown token"), ("alice", "alice (none) may not call")):
+            wait_for(lambda name=name, words=words: words in trainers[name].text(),
+                     f"{name} is not told why", trainers[name].popen)
+        counts = {name: len(c.delivered(trainers[name].log)) for name in ("bob", "alice")}
+        goes_on("trainer", 40)
+        for name, count in counts.items():
+            check(len(c.delivered(trainers[name].log)) <= count + 1, f"{name} goes on")
+        access.write_text(f"tokens:\n  {line}\n")
+        for name in counts:
+            goes_on(name)
+
+
 def test_other_users_of_the_host_are_turned_away():
     if os.geteuid() != 0:
         raise Skipped("another user is needed: run as root")

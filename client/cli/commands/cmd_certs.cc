@@ -1,5 +1,6 @@
 // `millrace certs`: a CA, certificates and tokens, for people who have no other CA.
 
+#include <arpa/inet.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -13,7 +14,7 @@
 #include <system_error>
 #include <vector>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
@@ -36,6 +37,7 @@ struct CertsArguments {
   std::string dir;
   std::string name;
   std::vector<std::string> roles;
+  std::vector<std::string> addresses;
   std::string token;
   int days = 365;
   bool renew = false;
@@ -114,6 +116,7 @@ Status MakeOne(const CertsArguments& arguments, const CertificateAndKey& ca,
   MILLRACE_ASSIGN_OR_RETURN(const CertificateAndKey made,
                             MakeCertificate(ca, {.name = name,
                                                  .roles = roles,
+                                                 .addresses = arguments.addresses,
                                                  .begin = now - kEarlier,
                                                  .end = now + arguments.days * kDay}));
   MILLRACE_RETURN_IF_ERROR(MakeFolder(folder));
@@ -121,7 +124,9 @@ Status MakeOne(const CertsArguments& arguments, const CertificateAndKey& ca,
   MILLRACE_RETURN_IF_ERROR(WriteFile(folder + "/ca.crt", ca.certificate, 0644));
   MILLRACE_RETURN_IF_ERROR(WriteFile(folder + "/tls.key", made.key, 0600));
   MILLRACE_RETURN_IF_ERROR(WriteFile(folder + "/tls.crt", made.certificate, 0644));
-  std::printf("%s: %s, until %s\n", folder.c_str(), roles.ToString().c_str(),
+  const std::string whose =
+      roles.empty() ? fmt::format("{}", fmt::join(arguments.addresses, ", ")) : roles.ToString();
+  std::printf("%s: %s, until %s\n", folder.c_str(), whose.c_str(),
               UtcText(now + arguments.days * kDay).c_str());
   return OkStatus();
 }
@@ -153,8 +158,15 @@ Status Certs(const CertsArguments& arguments) {
   if (!arguments.name.empty() && !arguments.token.empty()) {
     return InvalidArgument("expected --name or --token, got both");
   }
-  if (arguments.name.empty() != arguments.roles.empty()) {
-    return InvalidArgument("--name and --role belong together");
+  if (arguments.name.empty() != (arguments.roles.empty() && arguments.addresses.empty())) {
+    return InvalidArgument("--name and --role (or --address) belong together");
+  }
+  for (const std::string& address : arguments.addresses) {
+    in6_addr ignored;
+    if (inet_pton(AF_INET, address.c_str(), &ignored) != 1 &&
+        inet_pton(AF_INET6, address.c_str(), &ignored) != 1) {
+      return InvalidArgument(fmt::format("address '{}': expected an IP address", address));
+    }
   }
   PeerRoles roles;
   for (const std::string& text : arguments.roles) {
@@ -188,6 +200,7 @@ void AddCertsCommand(Tool& tool) {
       "certs", "Make a CA, certificates and tokens",
       "  millrace certs tls                             # a CA, and a folder for each role\n"
       "  millrace certs tls --name alice --role trainer\n"
+      "  millrace certs tls --name etcd --address 10.0.0.7  # for a server of another kind\n"
       "  millrace certs tls --token bob\n"
       "  millrace certs tls --renew\n"
       "Each folder is what --tls takes. Give a machine the folders that it needs, and never "
@@ -203,6 +216,12 @@ void AddCertsCommand(Tool& tool) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("ROLE");
+  command
+      ->add_option("--address", options->addresses,
+                   "IP address of its server; several have commas between")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("IP");
   command->add_option("--token", options->token, "make a token for a trainer of this name")
       ->type_name("NAME");
   command->add_option("--days", options->days, "how long certificates are valid")

@@ -2,6 +2,7 @@
 
 #include <grpc/grpc_security_constants.h>
 
+#include <optional>
 #include <utility>
 
 #include "common/access/rights.h"
@@ -33,7 +34,7 @@ Result<Peer> CallGate::Admit(std::string_view method, const Shown& shown, std::s
   return refused;
 }
 
-Result<Peer> CallGate::Admit(std::string_view method, const grpc::CallbackServerContext& context) {
+Shown CallGate::ShownBy(const grpc::CallbackServerContext& context) const {
   Shown shown;
   const auto& headers = context.client_metadata();
   if (const auto header = headers.find("authorization"); header != headers.end()) {
@@ -51,7 +52,26 @@ Result<Peer> CallGate::Admit(std::string_view method, const grpc::CallbackServer
     }
     shown.certificate = !auth->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME).empty();
   }
-  return Admit(method, shown, context.peer());
+  return shown;
+}
+
+Result<Peer> CallGate::Admit(std::string_view method, const grpc::CallbackServerContext& context) {
+  return Admit(method, ShownBy(context), context.peer());
+}
+
+std::function<Status()> CallGate::StillAdmits(const grpc::CallbackServerContext& context,
+                                              const Identity& admitted) const {
+  if (policy_ == nullptr) return nullptr;
+  return [policy = policy_, shown = ShownBy(context), admitted,
+          known = std::optional<std::uint64_t>()]() mutable -> Status {
+    const std::uint64_t version = policy->version();
+    if (known == version) return OkStatus();
+    known = version;
+    const Result<Identity> now = policy->Identify(shown);
+    if (now.ok() && *now == admitted) return OkStatus();
+    known.reset();
+    return Unavailable("what " + admitted.name + " may do here has changed: connect again");
+  };
 }
 
 std::string BearerToken(std::string_view authorization) {

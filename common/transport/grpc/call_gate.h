@@ -2,6 +2,7 @@
 // call that method.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,9 +28,15 @@ class CallGate {
   /// PermissionDenied if it may not call the method.
   Result<Peer> Admit(std::string_view method, const Shown& shown, std::string address);
   Result<Peer> Admit(std::string_view method, const grpc::CallbackServerContext& context);
+  /// A check for calls that stay open: Unavailable when what the peer proved no longer makes it the
+  /// one that was admitted. If it then connects again, Admit says what it may still do. The check
+  /// is not thread-safe, and does not need this object; null if nothing can change.
+  std::function<Status()> StillAdmits(const grpc::CallbackServerContext& context,
+                                      const Identity& admitted) const;
 
  private:
   Result<Identity> Identify(const Shown& shown);
+  Shown ShownBy(const grpc::CallbackServerContext& context) const;
 
   const std::shared_ptr<AccessPolicy> policy_;
   const OnRefusedCall on_refused_;

@@ -1,6 +1,7 @@
 // The server end of a bidirectional gRPC stream, in the form of a Stream and its handler.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -21,6 +22,12 @@ inline std::size_t BytesOf(const google::protobuf::MessageLite& message) {
   return message.ByteSizeLong();
 }
 
+/// What goes on beside an open call.
+struct CallWatch {
+  std::shared_ptr<FinishedMessages> finished;  // counts the messages that came
+  std::function<Status()> still_admits = {};   // of CallGate; null: always
+};
+
 /// One served call. It keeps itself alive from Begin to OnDone. At most one write is under way at a
 /// time, and Finish comes only after it; `mutex_` guards both. `calls_` keeps the handler's calls
 /// from overlapping.
@@ -28,10 +35,9 @@ template <class In, class GrpcIn, class Out, class GrpcOut>
 class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
  public:
   /// `accept` makes the handler of a peer's stream. If it returns none, or there is no peer, the
-  /// call is refused. `finished` counts the messages that come.
+  /// call is refused. `watch` is asked about every message that comes.
   template <class Accept>
-  static GrpcServedCall* Begin(const Result<Peer>& peer, std::shared_ptr<FinishedMessages> finished,
-                               Accept accept);
+  static GrpcServedCall* Begin(const Result<Peer>& peer, CallWatch watch, Accept accept);
 
   void Write(Out message) {
     MutexLock lock(mutex_);
@@ -49,9 +55,10 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
   void OnReadDone(bool ok) override {
     Status end;
     if (ok) {
-      finished_messages_->Add(BytesOf(incoming_));
+      watch_.finished->Add(BytesOf(incoming_));
       Result<In> message = GrpcCodec<In, GrpcIn>::Decode(incoming_);
-      if (message.ok()) {
+      Status admitted = watch_.still_admits ? watch_.still_admits() : OkStatus();
+      if (message.ok() && admitted.ok()) {
         {
           MutexLock lock(calls_);
           if (handler_) handler_->OnMessage(std::move(message).value());
@@ -59,7 +66,7 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
         this->StartRead(&incoming_);
         return;
       }
-      end = message.status();
+      end = admitted.ok() ? message.status() : std::move(admitted);
     }
     MutexLock lock(mutex_);
     FinishOnce(end);
@@ -116,17 +123,17 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
   bool finished_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
   grpc::Status final_ MILLRACE_GUARDED_BY(mutex_);
-  std::shared_ptr<FinishedMessages> finished_messages_;
+  CallWatch watch_;
   std::shared_ptr<GrpcServedCall> self_;
 };
 
 template <class In, class GrpcIn, class Out, class GrpcOut>
 template <class Accept>
 GrpcServedCall<In, GrpcIn, Out, GrpcOut>* GrpcServedCall<In, GrpcIn, Out, GrpcOut>::Begin(
-    const Result<Peer>& peer, std::shared_ptr<FinishedMessages> finished, Accept accept) {
+    const Result<Peer>& peer, CallWatch watch, Accept accept) {
   auto call = std::make_shared<GrpcServedCall>();
   call->self_ = call;
-  call->finished_messages_ = std::move(finished);
+  call->watch_ = std::move(watch);
   if (!peer.ok()) {
     call->Close(peer.status());
     return call.get();

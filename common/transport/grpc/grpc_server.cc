@@ -48,11 +48,20 @@ class Gated {
     CountOf(context)->Add(request.ByteSizeLong());
     return Admit(method, context);
   }
+  /// For a stream of a peer that was let in, or was not.
+  CallWatch WatchOver(const grpc::CallbackServerContext& context, const Result<Peer>& peer) const {
+    return {CountOf(context), peer.ok() ? StillAdmits(context, *peer) : nullptr};
+  }
+  std::function<Status()> StillAdmits(const grpc::CallbackServerContext& context,
+                                      const Peer& peer) const {
+    return gate_->StillAdmits(context, peer.identity);
+  }
+
+ private:
   std::shared_ptr<FinishedMessages> CountOf(const grpc::CallbackServerContext& context) const {
     return unfinished_->CountOf(context.peer());
   }
 
- private:
   const std::shared_ptr<CallGate> gate_;
   const std::shared_ptr<UnfinishedMessages> unfinished_;
 };
@@ -66,24 +75,26 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService, Gated {
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse,
                              v1::AttachResponse>;
-    return C::Begin(Admit("Dispatcher/Attach", *context), CountOf(*context),
-                    [&](auto stream, const Peer& peer) {
-                      return endpoint_->OnAttach(std::move(stream), peer);
-                    });
+    const Result<Peer> admitted = Admit("Dispatcher/Attach", *context);
+    return C::Begin(admitted, WatchOver(*context, admitted), [&](auto stream, const Peer& peer) {
+      return endpoint_->OnAttach(std::move(stream), peer);
+    });
   }
   grpc::ServerBidiReactor<v1::WorkRequest, v1::WorkResponse>* Work(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
-    return C::Begin(
-        Admit("Dispatcher/Work", *context), CountOf(*context),
-        [&](auto stream, const Peer& peer) { return endpoint_->OnWork(std::move(stream), peer); });
+    const Result<Peer> admitted = Admit("Dispatcher/Work", *context);
+    return C::Begin(admitted, WatchOver(*context, admitted), [&](auto stream, const Peer& peer) {
+      return endpoint_->OnWork(std::move(stream), peer);
+    });
   }
   grpc::ServerBidiReactor<v1::TraceRequest, v1::TraceChunk>* Trace(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
-    return C::Begin(
-        Admit("Dispatcher/Trace", *context), CountOf(*context),
-        [&](auto stream, const Peer&) { return endpoint_->OnTrace(std::move(stream)); });
+    const Result<Peer> admitted = Admit("Dispatcher/Trace", *context);
+    return C::Begin(admitted, WatchOver(*context, admitted), [&](auto stream, const Peer&) {
+      return endpoint_->OnTrace(std::move(stream));
+    });
   }
   grpc::ServerWriteReactor<v1::ColumnPart>* GetColumn(
       grpc::CallbackServerContext* context, const v1::GetColumnRequest* request) override {
@@ -107,7 +118,7 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService, Gated {
     double seconds = request->period_seconds();
     if (!(seconds > 0)) seconds = 1;
     seconds = std::clamp(seconds, 0.1, 3600.0);
-    return new StatusReactor(endpoint_, *std::move(peer), seconds);
+    return new StatusReactor(endpoint_, *peer, StillAdmits(*context, *peer), seconds);
   }
   grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
                                         const v1::DrainWorkerRequest* request,
@@ -152,10 +163,10 @@ class WorkerAdapter final : public WorkerBase, Gated {
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StreamBatches(
       grpc::CallbackServerContext* context) override {
     using C = GrpcServedCall<v1::WantList, grpc::ByteBuffer, OutgoingPart, grpc::ByteBuffer>;
-    return C::Begin(Admit("Worker/StreamBatches", *context), CountOf(*context),
-                    [&](auto stream, const Peer& peer) {
-                      return endpoint_->OnStreamBatches(std::move(stream), peer);
-                    });
+    const Result<Peer> admitted = Admit("Worker/StreamBatches", *context);
+    return C::Begin(admitted, WatchOver(*context, admitted), [&](auto stream, const Peer& peer) {
+      return endpoint_->OnStreamBatches(std::move(stream), peer);
+    });
   }
   grpc::ServerWriteReactor<v1::StaticPart>* GetStatic(
       grpc::CallbackServerContext* context, const v1::GetStaticRequest* request) override {

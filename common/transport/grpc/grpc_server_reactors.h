@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,8 +67,13 @@ class RefusedReactor final : public grpc::ServerWriteReactor<Message> {
 /// Sends the status once per period, until the reader goes away.
 class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
  public:
-  StatusReactor(std::shared_ptr<DispatcherEndpoint> endpoint, Peer peer, double period_seconds)
-      : endpoint_(std::move(endpoint)), peer_(std::move(peer)), period_seconds_(period_seconds) {
+  /// `still_admits`: of CallGate; null: always.
+  StatusReactor(std::shared_ptr<DispatcherEndpoint> endpoint, Peer peer,
+                std::function<Status()> still_admits, double period_seconds)
+      : endpoint_(std::move(endpoint)),
+        peer_(std::move(peer)),
+        still_admits_(std::move(still_admits)),
+        period_seconds_(period_seconds) {
     WriteOne();
   }
   void OnWriteDone(bool ok) override {
@@ -102,7 +108,9 @@ class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
 
  private:
   void WriteOne() {
-    Result<v1::ServiceStatus> status = endpoint_->OnGetStatus(peer_);
+    const Status admitted = still_admits_ ? still_admits_() : OkStatus();
+    Result<v1::ServiceStatus> status =
+        admitted.ok() ? endpoint_->OnGetStatus(peer_) : Result<v1::ServiceStatus>(admitted);
     MutexLock lock(mutex_);
     if (!status.ok()) {
       FinishOnce(status.status());
@@ -119,6 +127,7 @@ class StatusReactor final : public grpc::ServerWriteReactor<v1::ServiceStatus> {
 
   const std::shared_ptr<DispatcherEndpoint> endpoint_;
   const Peer peer_;
+  const std::function<Status()> still_admits_;
   const double period_seconds_;
   grpc::Alarm alarm_;
   Mutex mutex_;

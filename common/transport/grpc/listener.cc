@@ -79,7 +79,10 @@ bool NoFilesLeft(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-constexpr std::size_t kMostSilent = 64;
+/// How many connections may wait until they have said enough: a quarter of the files, within these
+/// bounds. When a thousand trainers come at once, their hosts may take a while to say more.
+constexpr std::uint64_t kLeastRoom = 64;
+constexpr std::uint64_t kMostRoom = 4096;
 constexpr std::size_t kTlsHeader = 5;
 constexpr std::size_t kMostTlsRecord = 16'384;
 constexpr std::size_t kMostOpening = kTlsHeader + kMostTlsRecord;
@@ -123,7 +126,10 @@ std::string_view RefusedConnectionName(RefusedConnection why) {
 }
 
 Listener::Listener(ListenerOptions options)
-    : options_(std::move(options)), most_files_(MostFiles()) {}
+    : options_(std::move(options)),
+      most_files_(MostFiles()),
+      most_silent_(options_.most_silent.value_or(
+          std::clamp<std::uint64_t>(most_files_ / 4, kLeastRoom, kMostRoom))) {}
 
 Result<std::unique_ptr<Listener>> Listener::Start(ListenerOptions options) {
   MILLRACE_RETURN_IF_ERROR(CheckListen(options.listen));
@@ -237,7 +243,7 @@ void Listener::Accept(int listening) {
 }
 
 void Listener::Wait(int connection, int listening) {
-  if (silent_.size() >= kMostSilent) {
+  if (silent_.size() >= most_silent_) {
     Refuse(silent_.front().connection, RefusedConnection::kSilent);
     silent_.pop_front();
   }

@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -49,6 +50,9 @@ struct ListenerOptions {
   /// Called for each connection that is closed instead. May be null.
   OnRefusedConnection on_refused;
   std::chrono::milliseconds silence{5000};  // for which a connection may say too little
+  /// How many connections may do so at a time; the first then makes room. Unset: by the limit of
+  /// open files.
+  std::optional<std::size_t> most_silent = std::nullopt;
 };
 
 /// Thread-safe.
@@ -88,7 +92,8 @@ class Listener {
   std::vector<int> sockets_;
   int wake_ = -1;   // an eventfd, by which the destructor ends the thread
   int spare_ = -1;  // an open file that is given up for a moment when no other can be opened
-  std::uint64_t most_files_;   // connections with higher numbers are closed
+  const std::uint64_t most_files_;  // connections with higher numbers are closed
+  const std::size_t most_silent_;
   std::deque<Silent> silent_;  // in the order in which they came; only the thread uses them
   std::thread thread_;
 };

@@ -19,12 +19,15 @@ def need_etcd_store():
 
 
 class Fleet:
-    """Two dispatchers on one etcd, two workers, and a job; all know both dispatchers' addresses."""
+    """Two dispatchers on one etcd, two workers, and a job; all know both dispatchers' addresses.
+    `tls`: all of them speak TLS, with one certificate."""
 
-    def __init__(self, c, extra=()):
+    def __init__(self, c, extra=(), tls=False):
         need_etcd_store()
         self.c = c
-        self.etcd = Etcd(c, extra)
+        folder = c.certificates("--address", "127.0.0.1") if tls else None
+        self.store = ["--etcd-tls", folder] if tls else []
+        self.etcd = Etcd(c, extra, folder)
         self.addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
         self.dispatchers = [self.start(i) for i in range(2)]
         c.address = ",".join(self.addresses)
@@ -37,7 +40,7 @@ class Fleet:
     def start(self, number):
         return self.c.start(f"dispatcher-{number}", binary("daemon"), "dispatcher", "--dataset",
                             f"data={self.c.dataset}", "--listen", self.addresses[number], "--store",
-                            self.etcd.store, "--grace", "5")
+                            self.etcd.store, *self.store, "--grace", "5")
 
     def status(self, number):
         """The status of one dispatcher if it leads, otherwise None."""
@@ -85,10 +88,10 @@ def a_dispatcher_hangs_and_its_standby_takes_over(run):
 
 
 @fault("24", "etcd: kill -9 the leader of three", "E P", conditions=(
-    "two dispatchers; meanwhile a new job begins, within 10 s"))
+    "two dispatchers, all over TLS; meanwhile a new job begins, within 10 s"))
 def the_leader_of_etcd_is_killed(run):
     with run.cluster() as c:
-        fleet = Fleet(c)
+        fleet = Fleet(c, tls=True)
         killed = time.monotonic()
         fleet.etcd.nodes[fleet.etcd.leader()].kill()
         other = c.consume(1, job="other")
@@ -102,11 +105,11 @@ def the_leader_of_etcd_is_killed(run):
 
 @fault("25", "etcd: majority gone for 60 s", "running jobs go on, then P", limit=400,
        conditions=(
-    "two of three nodes are stopped, with seed 1 for 60 s, with others for 20 s; then a new job "
+    "all over TLS; two of three nodes are stopped, with seed 1 for 60 s, with others for 20 s; then a new job "
     "begins"))
 def the_majority_of_etcd_is_gone(run):
     with run.cluster() as c:
-        fleet = Fleet(c)
+        fleet = Fleet(c, tls=True)
         gone = time.monotonic()
         chosen = run.random.sample(fleet.etcd.nodes, 2)
         for node in chosen:
@@ -126,11 +129,11 @@ def the_majority_of_etcd_is_gone(run):
 
 
 @fault("26", "etcd stopped past the lease", "F E", conditions=(
-    "all three nodes are stopped for 20 s: meanwhile nobody leads, and the next leader has a "
+    "all over TLS; all three nodes are stopped for 20 s: meanwhile nobody leads, and the next leader has a "
     "higher term"))
 def etcd_is_stopped_past_the_lease(run):
     with run.cluster() as c:
-        fleet = Fleet(c)
+        fleet = Fleet(c, tls=True)
         before = fleet.leading()
         gone = time.monotonic()
         for node in fleet.etcd.nodes:
@@ -147,10 +150,10 @@ def etcd_is_stopped_past_the_lease(run):
 
 
 @fault("27", "etcd out of space", "L, running jobs go on", conditions=(
-    "a quota of 16 MiB is filled; a new job waits, and is told why"))
+    "all over TLS; a quota of 16 MiB is filled; a new job waits, and is told why"))
 def etcd_is_full(run):
     with run.cluster() as c:
-        fleet = Fleet(c, extra=["--quota-backend-bytes", str(16 << 20)])
+        fleet = Fleet(c, extra=["--quota-backend-bytes", str(16 << 20)], tls=True)
         fleet.etcd.fill()
         full = time.monotonic()
         other = c.consume(1, job="other")

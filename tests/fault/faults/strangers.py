@@ -8,6 +8,7 @@ import time
 
 from cluster import MIB, binary, check, wait_for
 from fault import fault
+from harness import PIPELINE
 from half_messages import (DATA, END_HEADERS, HEADERS, MOST_IN_A_FRAME, SETTINGS, FloodOfHalfMessages,
                            begin_of_a_message, frame, headers)
 from proxy import PREFACE
@@ -249,3 +250,28 @@ def flood_one(run, c, what, daemon, begin, least, consumer, as_tool):
     grown = (daemon.most_memory - before) / MIB
     check(grown <= 64, f"{what}: memory grew by {grown:.0f} MiB, allowed 64")
     run.note("growth of memory", max(grown, 0), "MiB")
+
+
+@fault("28c", "1,000 trainers connect at once, over TLS", "P", once=True, conditions=(
+    "a job of one trainer runs; one of 1,000 trainers begins, is killed -9 when each of them has a "
+    "batch, and begins again, over the network; the first one waits for less than 1 s"))
+def many_trainers_connect(run):
+    with run.cluster() as c:
+        tls, _, _ = start_fleet(c)
+        as_trainer = ["--tls", tls / "trainer"]
+        consumer = c.consume(1, epochs=100000, delay=0.01, network=True, extra=as_trainer)
+        consumer.wait_for_batches(100)
+        c.pipeline = c.folder / "single.yaml"
+        c.pipeline.write_text(PIPELINE.format(batch="size: 1", remainder="keep"))
+        for time_ in ("first", "second"):
+            began = time.monotonic()
+            many = c.consume(1000, job="many", epochs=100000, delay=1, network=True, ahead=1000,
+                             extra=[*as_trainer, "--quiet", "--connect-timeout", "120"])
+            wait_for(lambda many=many: len({rank for rank, times in list(many.arrivals.items())
+                                            if times}) == 1000, "not all of them got a batch",
+                     many.process.popen)
+            run.note(f"until all had a batch, the {time_} time", time.monotonic() - began)
+            run.within("longest stall", consumer.stall(began), 1)
+            many.process.kill()
+        consumer.wait_for_more(100)
+        c.stop(consumer)

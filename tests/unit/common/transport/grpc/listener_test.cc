@@ -72,7 +72,8 @@ struct Door {
                                           ++refused[why];
                                           changed.NotifyAll();
                                         },
-                                    .silence = silence});
+                                    .silence = silence,
+                                    .most_silent = 64});
     REQUIRE(started.ok());
     listener = *std::move(started);
   }
