@@ -69,8 +69,12 @@ Status CheckReplaceableIndex(const fs::path& file, std::string_view magic) {
   if (fs::is_regular_file(status)) {
     std::string begin(magic.size(), '\0');
     std::ifstream in(file, std::ios::binary);
+    if (!in.is_open()) {
+      return ErrnoStatus(file.string() + " cannot be read (an index is for the user who made it)",
+                         errno);
+    }
     in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-    const bool empty = in.is_open() && in.gcount() == 0;
+    const bool empty = in.gcount() == 0;
     if (empty || begin == magic) return OkStatus();
   }
   return InvalidArgument(file.string() +

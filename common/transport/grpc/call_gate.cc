@@ -2,7 +2,7 @@
 
 #include <grpc/grpc_security_constants.h>
 
-#include <optional>
+#include <atomic>
 #include <utility>
 
 #include "common/access/rights.h"
@@ -62,14 +62,16 @@ Result<Peer> CallGate::Admit(std::string_view method, const grpc::CallbackServer
 std::function<Status()> CallGate::StillAdmits(const grpc::CallbackServerContext& context,
                                               const Identity& admitted) const {
   if (policy_ == nullptr) return nullptr;
-  return [policy = policy_, shown = ShownBy(context), admitted,
-          known = std::optional<std::uint64_t>()]() mutable -> Status {
+  constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  const auto known = std::make_shared<std::atomic<std::uint64_t>>(kNone);  // version that admits it
+  return [policy = policy_, shown = ShownBy(context), admitted, known]() -> Status {
     const std::uint64_t version = policy->version();
-    if (known == version) return OkStatus();
-    known = version;
+    if (*known == version) return OkStatus();
     const Result<Identity> now = policy->Identify(shown);
-    if (now.ok() && *now == admitted) return OkStatus();
-    known.reset();
+    if (now.ok() && *now == admitted) {
+      *known = version;
+      return OkStatus();
+    }
     return Unavailable("what " + admitted.name + " may do here has changed: connect again");
   };
 }

@@ -30,7 +30,7 @@ class CallGate {
   Result<Peer> Admit(std::string_view method, const grpc::CallbackServerContext& context);
   /// A check for calls that stay open: Unavailable when what the peer proved no longer makes it the
   /// one that was admitted. If it then connects again, Admit says what it may still do. The check
-  /// is not thread-safe, and does not need this object; null if nothing can change.
+  /// is thread-safe, and does not need this object; null if nothing can change.
   std::function<Status()> StillAdmits(const grpc::CallbackServerContext& context,
                                       const Identity& admitted) const;
 

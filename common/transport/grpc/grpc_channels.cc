@@ -69,7 +69,7 @@ std::shared_ptr<grpc::Channel> GrpcChannels::Make(const Key& key, const TlsFiles
   // The session retries, with its own jitter. So gRPC's back-off stays short. The first of these is
   // also how long connecting may take: a server does one handshake after another, and if all of a
   // large fleet come at once, most of them wait for seconds.
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, files == nullptr ? 2000 : 20'000);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, files == nullptr ? 2000 : 10'000);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);

@@ -82,6 +82,11 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
       }
     }
     if (!ok) return;  // OnReadDone or OnCancel follows
+    // A peer may have asked for much at once, and say nothing more.
+    if (const Status admitted = watch_.still_admits ? watch_.still_admits() : OkStatus();
+        !admitted.ok()) {
+      return Close(admitted);
+    }
     MutexLock lock(calls_);
     if (handler_) handler_->OnWriteDone();
   }

@@ -23,9 +23,8 @@ namespace millrace {
 namespace {
 
 /// What gRPC may keep for all peers together. Beyond it gRPC ends streams, also those of honest
-/// peers: UnfinishedMessages comes before that. It has to have room for what gRPC keeps of every
-/// connection, some 32 KiB: 20 MiB were too few for 2,000 honest peers.
-constexpr std::size_t kReceivedBytes = std::size_t{256} << 20;
+/// peers: UnfinishedMessages comes long before that. gRPC keeps some 32 KiB of every connection.
+constexpr std::size_t kReceivedBytes = std::size_t{1} << 30;
 /// Each Connector has a connection of its own, on which it does a few calls at a time.
 constexpr int kMostStreamsOfConnection = 100;
 /// For TLS's handshake and HTTP/2's first settings together.
@@ -217,6 +216,10 @@ class GrpcServerImpl final : public GrpcServer {
     grpc::ResourceQuota quota("received by " + options.listen);
     quota.Resize(kReceivedBytes);
     builder.SetResourceQuota(quota);
+    // Nobody compresses here, and a small message could become a large one.
+    for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+      builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+    }
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreamsOfConnection);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);

@@ -26,7 +26,9 @@ std::string PeerName(int connection) {
     return std::string("ipv4:") + text.data() + ":" + port;
   }
   inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
-  return std::string("ipv6:%5B") + text.data() + "%5D:" + port;
+  const std::string scope =
+      v6.sin6_scope_id == 0 ? std::string() : "%25" + std::to_string(v6.sin6_scope_id);
+  return std::string("ipv6:%5B") + text.data() + scope + "%5D:" + port;
 }
 
 }  // namespace millrace

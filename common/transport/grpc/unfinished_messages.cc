@@ -4,14 +4,10 @@
 #include <linux/tcp.h>  // has more fields of tcp_info than the C library's header
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <chrono>
-#include <cstddef>
 #include <cstdio>
 #include <utility>
 
@@ -24,35 +20,34 @@ namespace {
 /// a fast network, some 20 MB come in between.
 constexpr auto kPeriod = std::chrono::milliseconds(20);
 constexpr std::size_t kGrowth = std::size_t{8} << 20;
-/// For how long all connections are looked at again and again after some were ended, how often, and
-/// how often at most if that takes long: so that it takes a quarter of the time.
-constexpr auto kAlert = std::chrono::seconds(10);
+/// How often all connections are looked at: at most, and after some were ended.
+constexpr auto kLookPeriod = std::chrono::milliseconds(500);
 constexpr auto kAlertPeriod = std::chrono::milliseconds(5);
-constexpr int kMostShare = 4;
+constexpr auto kAlert = std::chrono::seconds(10);
+/// So that looking takes a hundredth of the time, or a quarter of it.
+constexpr int kPauseAfterLook = 100;
+constexpr int kPauseAfterAlert = 4;
 
-/// The inode of an open file, 0 if there is none.
-ino_t InodeOf(int file) {
-  struct stat is {};
-  return fstat(file, &is) == 0 ? is.st_ino : 0;
+/// What a peer sends beside messages: it gives windows for what it gets, at most a byte for each
+/// 256, and it sends pings and asks for health.
+constexpr std::uint64_t kBytesForWindow = 256;
+constexpr std::uint64_t kOthersInSecond = 256;
+
+/// A number that no other socket has or had. 0 if the file is no socket.
+std::uint64_t CookieOf(int file) {
+  std::uint64_t cookie = 0;
+  socklen_t size = sizeof cookie;
+  return getsockopt(file, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
 }
 
-/// How many bytes came on a TCP connection since it began.
-std::uint64_t BytesReceived(int connection) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
-  if (size < offsetof(tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received) return 0;
-  return info.tcpi_bytes_received;
-}
-
-/// A file of one's own for a connection that another thread may close. -1 with EBADF if it is
-/// closed, also if another one has its number now.
-int Hold(std::size_t connection, ino_t socket) {
-  const int held = fcntl(static_cast<int>(connection), F_DUPFD_CLOEXEC, 0);
-  if (held < 0 || InodeOf(held) == socket) return held;
+/// Ends a connection whose file another thread may close, or have closed. Its owner sees that it
+/// has ended. False if that is not possible now.
+bool End(std::size_t number, std::uint64_t cookie) {
+  const int held = fcntl(static_cast<int>(number), F_DUPFD_CLOEXEC, 0);
+  if (held < 0) return false;
+  const bool ended = CookieOf(held) == cookie && shutdown(held, SHUT_RDWR) == 0;
   close(held);
-  errno = EBADF;
-  return -1;
+  return ended;
 }
 
 }  // namespace
@@ -70,15 +65,17 @@ UnfinishedMessages::~UnfinishedMessages() {
 }
 
 void UnfinishedMessages::Watch(int connection) {
-  Connection watched{InodeOf(connection), PeerName(connection),
-                     std::make_shared<FinishedMessages>()};
+  Connection watched{.cookie = CookieOf(connection),
+                     .peer = PeerName(connection),
+                     .finished = std::make_shared<FinishedMessages>(),
+                     .seen = {.at = Clock::now()}};
   const auto at = static_cast<std::size_t>(connection);
   MutexLock lock(mutex_);
+  if (connections_.empty()) changed_.NotifyAll();
   if (connections_.size() <= at) connections_.resize(at + 1);
   Forget(at);
   by_peer_[watched.peer] = at;
   connections_[at] = std::move(watched);
-  changed_.NotifyAll();
 }
 
 std::shared_ptr<FinishedMessages> UnfinishedMessages::CountOf(const std::string& peer) {
@@ -97,71 +94,90 @@ void UnfinishedMessages::Forget(std::size_t connection) {
   connections_[connection] = {};
 }
 
+bool UnfinishedMessages::Look(std::size_t number, Connection& connection) {
+  const int file = static_cast<int>(number);
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  const bool known = getsockopt(file, IPPROTO_TCP, TCP_INFO, &info, &size) == 0;
+  if (CookieOf(file) != connection.cookie) return false;
+  if (!known) return true;
+  const Seen now{.received = info.tcpi_bytes_received,
+                 .acknowledged = info.tcpi_bytes_acked,
+                 .finished = connection.finished->bytes(),
+                 .at = Clock::now()};
+  const auto milliseconds = static_cast<std::uint64_t>(
+      std::chrono::ceil<std::chrono::milliseconds>(now.at - connection.seen.at).count());
+  const std::uint64_t more = connection.unfinished + now.received - connection.seen.received;
+  const std::uint64_t less = now.finished - connection.seen.finished +
+                             (now.acknowledged - connection.seen.acknowledged) / kBytesForWindow +
+                             milliseconds * kOthersInSecond / 1000;
+  // What is finished too early, or never was sent, cannot be saved for later.
+  connection.unfinished = more - std::min(more, less);
+  connection.seen = now;
+  return true;
+}
+
 std::vector<std::string> UnfinishedMessages::Enforce() {
-  struct Sender {
-    std::size_t connection;
-    std::uint64_t unfinished;
-    bool operator<(const Sender& other) const { return unfinished > other.unfinished; }
-  };
-  std::vector<Sender> senders;
+  std::vector<std::size_t> senders;
   std::uint64_t all = 0;
   MutexLock lock(mutex_);
   for (std::size_t at = 0; at < connections_.size(); ++at) {
-    const Connection& one = connections_[at];
-    if (one.finished == nullptr) continue;
-    const int held = Hold(at, one.socket);
-    if (held < 0) {
-      if (errno == EBADF) Forget(at);
+    if (connections_[at].cookie == 0) continue;
+    if (!Look(at, connections_[at])) {
+      Forget(at);
       continue;
     }
-    const std::uint64_t received = BytesReceived(held);
-    close(held);
-    const std::uint64_t finished = one.finished->bytes();
-    senders.push_back({at, received - std::min(received, finished)});
-    all += senders.back().unfinished;
+    senders.push_back(at);
+    all += connections_[at].unfinished;
   }
-  std::uint64_t most = options_.most + senders.size() * options_.most_of_connection;
+  std::uint64_t most = std::min<std::uint64_t>(
+      options_.most_of_all, options_.most + senders.size() * options_.most_of_connection);
   if (all <= most) return {};
   most /= 2;
-  std::sort(senders.begin(), senders.end());
+  std::sort(senders.begin(), senders.end(), [&](std::size_t a, std::size_t b) {
+    return connections_[a].unfinished > connections_[b].unfinished;
+  });
   std::vector<std::string> ended;
-  for (const Sender& sender : senders) {
+  for (const std::size_t sender : senders) {
     if (all <= most) break;
-    all -= sender.unfinished;
-    const int held = Hold(sender.connection, connections_[sender.connection].socket);
-    if (held < 0) continue;
-    shutdown(held, SHUT_RDWR);  // its owner sees that it has ended, and closes it
-    close(held);
-    ended.push_back(connections_[sender.connection].peer);
+    if (!End(sender, connections_[sender].cookie)) continue;
+    all -= connections_[sender].unfinished;
+    ended.push_back(connections_[sender].peer);
+    Forget(sender);
   }
   return ended;
 }
 
 void UnfinishedMessages::Run() {
-  using Clock = std::chrono::steady_clock;
   std::size_t known = 0;
   Clock::time_point alert_until{};
-  Clock::duration pause = kPeriod;
+  Clock::time_point look_at{};
+  Clock::time_point wake_at{};
   for (;;) {
     {
       MutexLock lock(mutex_);
       while (!stopping_ && connections_.empty()) changed_.Wait(mutex_);
-      if (!stopping_) changed_.WaitFor(mutex_, pause);
+      for (auto now = Clock::now(); !stopping_ && now < wake_at; now = Clock::now()) {
+        changed_.WaitFor(mutex_, wake_at - now);
+      }
       if (stopping_) return;
     }
     const std::size_t memory = options_.memory();
     const Clock::time_point begin = Clock::now();
-    if (memory < known + kGrowth && begin >= alert_until) {
+    wake_at = begin + kPeriod;
+    if (memory < known + kGrowth && begin < look_at) {
       known = std::min(known, memory);
-      pause = kPeriod;
       continue;
     }
     known = memory;
     const std::vector<std::string> ended = Enforce();
     const Clock::time_point end = Clock::now();
-    // Freed memory is used again, so that the next ones do not show in its growth.
     if (!ended.empty()) alert_until = end + kAlert;
-    pause = std::max<Clock::duration>(kAlertPeriod, kMostShare * (end - begin));
+    const bool alert = end < alert_until;
+    look_at =
+        end + (alert ? std::max<Clock::duration>(kAlertPeriod, kPauseAfterAlert * (end - begin))
+                     : std::max<Clock::duration>(kLookPeriod, kPauseAfterLook * (end - begin)));
+    if (alert) wake_at = look_at;
     for (const std::string& peer : ended) options_.on_ended(peer);
   }
 }

@@ -6,9 +6,8 @@
 // The kernel says how many bytes came on a connection, the server how many were in whole messages.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,8 +25,7 @@ namespace millrace {
 class FinishedMessages {
  public:
   void Add(std::size_t message_bytes) {
-    // With the frames of HTTP/2, the records of TLS, and what goes by between messages.
-    bytes_ += message_bytes + message_bytes / 32 + 256;
+    bytes_ += message_bytes + message_bytes / 32 + 128;  // with frames of HTTP/2, records of TLS
   }
   std::uint64_t bytes() const { return bytes_; }
 
@@ -36,9 +34,12 @@ class FinishedMessages {
 };
 
 struct UnfinishedMessagesOptions {
-  std::size_t most = std::size_t{12} << 20;                 // bytes that all may have sent
-  std::size_t most_of_connection = std::size_t{256} << 10;  // added to it for each connection
-  /// The memory of this process, in bytes: while it does not grow, nothing is looked at.
+  /// All may have sent `most` bytes, and `most_of_connection` more for each connection, but never
+  /// more than `most_of_all`.
+  std::size_t most = std::size_t{12} << 20;
+  std::size_t most_of_connection = std::size_t{256} << 10;
+  std::size_t most_of_all = std::size_t{96} << 20;
+  /// The memory of this process, in bytes: when it grows, connections are looked at more often.
   std::function<std::size_t()> memory;
   /// Called for each connection that is ended, with its peer.
   std::function<void(const std::string& peer)> on_ended;
@@ -62,13 +63,27 @@ class UnfinishedMessages {
   std::vector<std::string> Enforce();
 
  private:
-  struct Connection {
-    ino_t socket = 0;  // tells it from a later file with the same number
-    std::string peer;
-    std::shared_ptr<FinishedMessages> finished;  // null: there is none with this number
+  using Clock = std::chrono::steady_clock;
+
+  /// How much a connection had when it was looked at for the last time.
+  struct Seen {
+    std::uint64_t received = 0;
+    std::uint64_t acknowledged = 0;  // by the peer, of what was sent to it
+    std::uint64_t finished = 0;
+    Clock::time_point at;
   };
+  struct Connection {
+    std::uint64_t cookie = 0;  // of the socket; 0: no connection with this number is watched
+    std::string peer;
+    std::shared_ptr<FinishedMessages> finished;
+    Seen seen;
+    std::uint64_t unfinished = 0;
+  };
+
   void Run();
   void Forget(std::size_t connection) MILLRACE_REQUIRES(mutex_);
+  /// Brings `unfinished` up to date. False if the connection is closed.
+  static bool Look(std::size_t number, Connection& connection);
 
   const UnfinishedMessagesOptions options_;
   Mutex mutex_;

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <functional>
@@ -21,6 +22,8 @@ namespace {
 
 /// How long new consumers have to wait while the process cannot open more files.
 constexpr int kFullMilliseconds = 100;
+/// Consumers prove at once that they know the key. Of more that do not, the first has to go.
+constexpr int kMostUnproved = 64;
 
 }  // namespace
 
@@ -39,6 +42,8 @@ class ShmServer::Call final : public std::enable_shared_from_this<Call> {
         doorbell_(std::move(doorbell)) {}
 
   FramedSocket& socket() { return socket_; }
+  /// Whether the consumer has not proved yet that it knows the key.
+  bool unproved() const { return open_ != nullptr; }
 
   void Write(OutgoingPart out) {
     MutexLock lock(mutex_);
@@ -127,12 +132,12 @@ class ShmServer::Call final : public std::enable_shared_from_this<Call> {
   void Listen() {
     const Status status =
         socket_.Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
-    if (status.code() == StatusCode::kInvalidArgument) {
+    if (status.code() == StatusCode::kInvalidArgument && open_ == nullptr) {
       // The consumer may still read the parts that it holds. But it broke the protocol, so its
       // releases cannot be trusted.
       deaf_ = true;
       Close(status);
-    } else if (!status.ok()) {
+    } else if (!status.ok()) {  // it is gone, or does not know the key
       gone_ = true;
     }
   }
@@ -345,6 +350,10 @@ bool ShmServer::Accept() {
     return endpoint_->OnStreamBatches(std::make_shared<ShmServerStream<Call>>(std::move(call)),
                                       who);
   };
+  const auto unproved = [](const std::shared_ptr<Call>& one) { return one->unproved(); };
+  if (std::count_if(calls_.begin(), calls_.end(), unproved) >= kMostUnproved) {
+    calls_.erase(std::find_if(calls_.begin(), calls_.end(), unproved));
+  }
   calls_.push_back(std::make_shared<Call>(socket, address_.key, open, arena_, doorbell_));
   return true;
 }

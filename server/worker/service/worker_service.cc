@@ -16,11 +16,12 @@ namespace {
 
 /// Of the lists of files in one report, in bytes. A dispatcher takes a message of a few times that.
 constexpr std::size_t kMostListedBytes = std::size_t{4} << 20;
+constexpr std::size_t kBytesAroundFile = 4;
 
 /// Adds as many as there is room for.
 void AddFileList(std::vector<v1::FileEntry> files, v1::DatasetState& state, std::size_t& room) {
   for (v1::FileEntry& file : files) {
-    const std::size_t bytes = file.ByteSizeLong();
+    const std::size_t bytes = file.ByteSizeLong() + kBytesAroundFile;
     if (bytes > room) return;
     room -= bytes;
     *state.add_file_list() = std::move(file);

@@ -1,6 +1,9 @@
 #include "common/transport/grpc/unfinished_messages.h"
 
 #include <arpa/inet.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,12 +11,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/transport/grpc/listener.h"
 #include "common/transport/grpc/peer_name.h"
+#include "common/transport/grpc/porter.h"
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace {
@@ -24,31 +29,26 @@ constexpr std::size_t kKiB = 1024;
 /// Both ends of TCP connections over loopback.
 class Connections {
  public:
-  explicit Connections(int family = AF_INET) : listener_(socket(family, SOCK_STREAM, 0)) {
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_addr = IN6ADDR_LOOPBACK_INIT;
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    size_ = family == AF_INET6 ? sizeof v6 : sizeof v4;
-    std::memcpy(&at_, family == AF_INET6 ? static_cast<void*>(&v6) : &v4, size_);
-    works_ = bind(listener_, At(), size_) == 0 && listen(listener_, 16) == 0 &&
-             getsockname(listener_, At(), &size_) == 0;
+  Connections() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+    at_.sin_family = AF_INET;
+    at_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at_;
+    REQUIRE(bind(listener_, At(), size) == 0);
+    REQUIRE(listen(listener_, 16) == 0);
+    REQUIRE(getsockname(listener_, At(), &size) == 0);
   }
   ~Connections() {
     for (const int fd : all_) close(fd);
     close(listener_);
   }
-  bool works() const { return works_; }
 
   struct Pair {
     int peer;
     int server;
   };
   Pair Open() {
-    const int peer = socket(at_.ss_family, SOCK_STREAM, 0);
-    REQUIRE(connect(peer, At(), size_) == 0);
+    const int peer = socket(AF_INET, SOCK_STREAM, 0);
+    REQUIRE(connect(peer, At(), sizeof at_) == 0);
     const int server = accept(listener_, nullptr, nullptr);
     REQUIRE(server >= 0);
     all_.push_back(peer);
@@ -63,9 +63,7 @@ class Connections {
  private:
   sockaddr* At() { return reinterpret_cast<sockaddr*>(&at_); }
   int listener_;
-  sockaddr_storage at_{};
-  socklen_t size_ = 0;
-  bool works_ = false;
+  sockaddr_in at_{};
   std::vector<int> all_;
 };
 
@@ -138,6 +136,18 @@ TEST_CASE("what belongs to closed connections is counted for nobody", "[unfinish
   CHECK(IsOpen(third));
 }
 
+TEST_CASE("windows that a peer gives for what it gets are no messages", "[unfinished]") {
+  Connections connections;
+  UnfinishedMessages unfinished(Bounds(kKiB));
+  const auto reader = connections.Open();
+  unfinished.Watch(reader.server);
+  Send({.peer = reader.server, .server = reader.peer}, 1024 * kKiB);
+  Send(reader, 4 * kKiB);
+  CHECK(unfinished.Enforce().empty());
+  Send(reader, 2 * kKiB);
+  CHECK(unfinished.Enforce().size() == 1);
+}
+
 TEST_CASE("each connection adds to what all may have sent", "[unfinished]") {
   Connections connections;
   UnfinishedMessagesOptions options = Bounds(10 * kKiB);
@@ -176,19 +186,54 @@ TEST_CASE("connections are looked at when the memory grows", "[unfinished]") {
   CHECK(ended.front() == PeerName(one.server));
 }
 
+/// Answers every call with the name of its peer, as an error.
+class NamePeers final : public grpc::CallbackGenericService {
+  class Reactor final : public grpc::ServerGenericBidiReactor {
+   public:
+    explicit Reactor(const std::string& peer) { Finish({grpc::StatusCode::ABORTED, peer}); }
+    void OnDone() override { delete this; }
+  };
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    return new Reactor(context->peer());
+  }
+};
+
 TEST_CASE("peers have the names that gRPC gives them", "[unfinished]") {
-  Connections v4;
-  const auto pair = v4.Open();
-  sockaddr_in own{};
-  socklen_t size = sizeof own;
-  REQUIRE(getsockname(pair.peer, reinterpret_cast<sockaddr*>(&own), &size) == 0);
-  CHECK(PeerName(pair.server) == "ipv4:127.0.0.1:" + std::to_string(ntohs(own.sin_port)));
-  Connections v6(AF_INET6);
-  if (!v6.works()) {
-    WARN("skipped: this machine has no IPv6");
+  const std::string listen = GENERATE("127.0.0.1:0", "[::1]:0", "[::]:0");
+  NamePeers names;
+  grpc::ServerBuilder builder;
+  const auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+  builder.RegisterCallbackGenericService(&names);
+  const auto server = builder.BuildAndStart();
+  Mutex mutex;
+  std::string name;
+  auto listener = Listener::Start({.listen = listen, .on_connection = [&](int fd, int from) {
+                                     MutexLock lock(mutex);
+                                     name = PeerName(fd);
+                                     HandOver(*acceptor, fd, from);
+                                   }});
+  if (!listener.ok()) {
+    WARN("skipped: " << listener.status().message());
     return;
   }
-  CHECK(PeerName(v6.Open().server).substr(0, 15) == "ipv6:%5B::1%5D:");
+  const std::string host = listen == "[::1]:0" ? "[::1]:" : "127.0.0.1:";
+  grpc::GenericStub stub(grpc::CreateChannel(host + std::to_string((*listener)->port()),
+                                             grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const grpc::Slice nothing;
+  const grpc::ByteBuffer request(&nothing, 1);
+  grpc::ByteBuffer response;
+  std::promise<grpc::Status> status;
+  stub.UnaryCall(&context, "/a/b", {}, &request, &response,
+                 [&](const grpc::Status& s) { status.set_value(s); });
+  const std::string said = status.get_future().get().error_message();
+  listener->reset();
+  MutexLock lock(mutex);
+  CHECK(said == name);
+  CHECK(name.starts_with(listen == "[::1]:0" ? "ipv6:%5B::1%5D:" : "ipv4:127.0.0.1:"));
 }
 
 }  // namespace

@@ -265,7 +265,7 @@ TEST_CASE("a child that was forked releases nothing of its parent's", "[shm]") {
 
 TEST_CASE("a worker that can open no more files waits, and does not spin", "[shm]") {
   ShmNetwork network;
-  const std::string name = ParseShmAddress(network.server->address())->name;
+  const ShmAddress address = *ParseShmAddress(network.server->address());
   std::vector<int> waiting;
   for (int i = 0; i < 4; ++i) waiting.push_back(MakeSocket());
   rlimit before{};
@@ -273,7 +273,7 @@ TEST_CASE("a worker that can open no more files waits, and does not spin", "[shm
   rlimit none = before;
   none.rlim_cur = 3;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
-  for (const int file : waiting) CHECK(ConnectTo(name, file));
+  for (const int file : waiting) CHECK(ConnectTo(address.name, file));
   const auto cpu = [] {
     timespec t{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -284,8 +284,11 @@ TEST_CASE("a worker that can open no more files waits, and does not spin", "[shm
   const double used = cpu() - cpu_before;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(used < 0.1);
-  for (std::size_t i = 0; i < waiting.size(); ++i) CHECK(network.worker->streams.Wait().stream);
-  for (const int file : waiting) close(file);
+  for (const int file : waiting) {
+    FramedSocket worker(file);
+    test::Greet(worker, address.key);
+    CHECK(network.worker->streams.Wait().stream);
+  }
 }
 
 TEST_CASE("streams leave no open file and no mapping behind", "[shm]") {

@@ -56,7 +56,7 @@ TEST_CASE("a list of very many files is cut, so that the dispatcher takes the re
   const int listed = report.datasets().at("data").file_list_size();
   CHECK(listed > 100'000);
   CHECK(listed < 1'000'000);
-  CHECK(report.ByteSizeLong() < wire::kMaxToDispatcherBytes / 2);
+  CHECK(report.ByteSizeLong() < wire::kMaxToDispatcherBytes * 3 / 4);
 }
 
 TEST_CASE("a worker short of memory builds less ahead, and goes on when there is some again",
