@@ -126,7 +126,7 @@ class AcceptQueue {
   std::deque<Accepted<In, Out>> accepted_ MILLRACE_GUARDED_BY(mutex_);
 };
 
-class TestDispatcher final : public DispatcherEndpoint {
+class TestDispatcher : public DispatcherEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::AttachRequest>> OnAttach(
       std::shared_ptr<Stream<v1::AttachResponse>> stream, const Peer&) override {

@@ -1,9 +1,6 @@
 #include "common/transport/grpc/unfinished_messages.h"
 
 #include <arpa/inet.h>
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,14 +8,15 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/transport/grpc/grpc_client.h"
+#include "common/transport/grpc/grpc_server.h"
+#include "common/transport/grpc/listen_check.h"
 #include "common/transport/grpc/listener.h"
 #include "common/transport/grpc/peer_name.h"
-#include "common/transport/grpc/porter.h"
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace {
@@ -186,54 +184,54 @@ TEST_CASE("connections are looked at when the memory grows", "[unfinished]") {
   CHECK(ended.front() == PeerName(one.server));
 }
 
-/// Answers every call with the name of its peer, as an error.
-class NamePeers final : public grpc::CallbackGenericService {
-  class Reactor final : public grpc::ServerGenericBidiReactor {
-   public:
-    explicit Reactor(const std::string& peer) { Finish({grpc::StatusCode::ABORTED, peer}); }
-    void OnDone() override { delete this; }
-  };
-  grpc::ServerGenericBidiReactor* CreateReactor(
-      grpc::GenericCallbackServerContext* context) override {
-    return new Reactor(context->peer());
+/// Answers the end of a job with the name of the peer, as an error.
+struct NamesPeers final : test::TestDispatcher {
+  Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest&, const Peer& peer) override {
+    return NotFound(peer.address);
   }
 };
 
 TEST_CASE("peers have the names that gRPC gives them", "[unfinished]") {
-  const std::string listen = GENERATE("127.0.0.1:0", "[::1]:0", "[::]:0");
-  NamePeers names;
-  grpc::ServerBuilder builder;
-  const auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
-  builder.RegisterCallbackGenericService(&names);
-  const auto server = builder.BuildAndStart();
-  Mutex mutex;
-  std::string name;
-  auto listener = Listener::Start({.listen = listen, .on_connection = [&](int fd, int from) {
-                                     MutexLock lock(mutex);
-                                     name = PeerName(fd);
-                                     HandOver(*acceptor, fd, from);
-                                   }});
-  if (!listener.ok()) {
-    WARN("skipped: " << listener.status().message());
+  const bool v6 = GENERATE(false, true);
+  const std::string host = v6 ? "[::1]" : "127.0.0.1";
+  if (!CheckListen(host + ":0").ok()) {
+    WARN("skipped: this machine has no IPv6");
     return;
   }
-  const std::string host = listen == "[::1]:0" ? "[::1]:" : "127.0.0.1:";
-  grpc::GenericStub stub(grpc::CreateChannel(host + std::to_string((*listener)->port()),
-                                             grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  const grpc::Slice nothing;
-  const grpc::ByteBuffer request(&nothing, 1);
-  grpc::ByteBuffer response;
-  std::promise<grpc::Status> status;
-  stub.UnaryCall(&context, "/a/b", {}, &request, &response,
-                 [&](const grpc::Status& s) { status.set_value(s); });
-  const std::string said = status.get_future().get().error_message();
-  listener->reset();
+  const auto server = GrpcServer::Start(
+      {host + ":0"}, std::shared_ptr<DispatcherEndpoint>(std::make_shared<NamesPeers>()));
+  REQUIRE(server.ok());
+  const std::string named =
+      MakeGrpcConnector({})
+          ->EndJob(host + ":" + std::to_string((*server)->port()), v1::EndJobRequest(), 60)
+          .status()
+          .message();
+  Mutex mutex;
+  CondVar changed;
+  std::string name;
+  auto listener = Listener::Start({.listen = host + ":0",
+                                   .on_connection = nullptr,
+                                   .on_refused = [&](RefusedConnection, const std::string& peer) {
+                                     MutexLock lock(mutex);
+                                     name = peer;
+                                     changed.NotifyAll();
+                                   }});
+  REQUIRE(listener.ok());
+  // A listener tells the name of a peer that says nothing of HTTP/2.
+  const int family = v6 ? AF_INET6 : AF_INET;
+  const int peer = socket(family, SOCK_STREAM, 0);
+  sockaddr_in6 at{};
+  at.sin6_family = static_cast<sa_family_t>(family);
+  at.sin6_port = htons(static_cast<std::uint16_t>((*listener)->port()));
+  at.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+  if (!v6) reinterpret_cast<sockaddr_in&>(at).sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  REQUIRE(connect(peer, reinterpret_cast<sockaddr*>(&at), v6 ? sizeof at : sizeof(sockaddr_in)) ==
+          0);
+  REQUIRE(send(peer, "nothing", 7, MSG_NOSIGNAL) == 7);
   MutexLock lock(mutex);
-  CHECK(said == name);
-  CHECK(name.starts_with(listen == "[::1]:0" ? "ipv6:%5B::1%5D:" : "ipv4:127.0.0.1:"));
+  while (name.empty()) REQUIRE(changed.WaitFor(mutex, test::kPatience));
+  CHECK(name.substr(0, name.rfind(':')) == named.substr(0, named.rfind(':')));
+  close(peer);
 }
 
 }  // namespace
