@@ -263,10 +263,12 @@ bool Listener::Look(int connection, int listening, bool ended) {
     Refuse(connection, RefusedConnection::kProtocol);
     return true;
   }
-  // The kernel reports the connection as readable only when it has so many bytes.
-  const int least = *needed > said.size() ? static_cast<int>(*needed) : 1;
+  const bool enough = *needed <= said.size();
+  // The kernel reports the connection as readable only when it has so many bytes: after the first
+  // ones, which may be wrong already.
+  const int least = enough || said.empty() ? 1 : static_cast<int>(*needed);
   setsockopt(connection, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
-  if (least > 1) {
+  if (!enough) {
     if (ended) close(connection);
     return ended;
   }

@@ -53,7 +53,9 @@ bool End(std::size_t number, std::uint64_t cookie) {
 }  // namespace
 
 UnfinishedMessages::UnfinishedMessages(UnfinishedMessagesOptions options)
-    : options_(std::move(options)), thread_([this] { Run(); }) {}
+    : options_(std::move(options)) {
+  if (options_.memory) thread_ = std::thread([this] { Run(); });
+}
 
 UnfinishedMessages::~UnfinishedMessages() {
   {
@@ -61,7 +63,7 @@ UnfinishedMessages::~UnfinishedMessages() {
     stopping_ = true;
     changed_.NotifyAll();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void UnfinishedMessages::Watch(int connection) {

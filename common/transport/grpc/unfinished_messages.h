@@ -40,6 +40,7 @@ struct UnfinishedMessagesOptions {
   std::size_t most_of_connection = std::size_t{256} << 10;
   std::size_t most_of_all = std::size_t{96} << 20;
   /// The memory of this process, in bytes: when it grows, connections are looked at more often.
+  /// Unset: they are only looked at by Enforce.
   std::function<std::size_t()> memory;
   /// Called for each connection that is ended, with its peer.
   std::function<void(const std::string& peer)> on_ended;
