@@ -120,7 +120,11 @@ bool UnfinishedMessages::Look(std::size_t number, Connection& connection) {
 }
 
 std::vector<std::string> UnfinishedMessages::Enforce() {
-  std::vector<std::size_t> senders;
+  struct Sender {
+    std::uint64_t unfinished;
+    std::size_t connection;
+  };
+  std::vector<Sender> senders;
   std::uint64_t all = 0;
   MutexLock lock(mutex_);
   for (std::size_t at = 0; at < connections_.size(); ++at) {
@@ -129,23 +133,23 @@ std::vector<std::string> UnfinishedMessages::Enforce() {
       Forget(at);
       continue;
     }
-    senders.push_back(at);
-    all += connections_[at].unfinished;
+    senders.push_back({connections_[at].unfinished, at});
+    all += senders.back().unfinished;
   }
   std::uint64_t most = std::min<std::uint64_t>(
       options_.most_of_all, options_.most + senders.size() * options_.most_of_connection);
   if (all <= most) return {};
   most /= 2;
-  std::sort(senders.begin(), senders.end(), [&](std::size_t a, std::size_t b) {
-    return connections_[a].unfinished > connections_[b].unfinished;
-  });
+  std::sort(senders.begin(), senders.end(),
+            [](const Sender& a, const Sender& b) { return a.unfinished > b.unfinished; });
   std::vector<std::string> ended;
-  for (const std::size_t sender : senders) {
+  for (const Sender& sender : senders) {
     if (all <= most) break;
-    if (!End(sender, connections_[sender].cookie)) continue;
-    all -= connections_[sender].unfinished;
-    ended.push_back(connections_[sender].peer);
-    Forget(sender);
+    const Connection& connection = connections_[sender.connection];
+    if (!End(sender.connection, connection.cookie)) continue;
+    all -= sender.unfinished;
+    ended.push_back(connection.peer);
+    Forget(sender.connection);
   }
   return ended;
 }

@@ -201,7 +201,7 @@ def floods(random, method, tls):
     }
 
 
-@fault("28b", "floods of connections and half messages", "M P L", once=True, conditions=(
+@fault("28b", "floods of connections and half messages", "M P L", once=True, ci=True, conditions=(
     "a dispatcher and a worker with 256 open files, with TLS and without, while a job runs; at each of "
     "them for 3 s each: 300 connections at a time that are silent, say half of a hello, a whole one, "
     "or random bytes, and 27 of a peer that may call EndJob or GetStatic, each with half a message of "
@@ -248,7 +248,8 @@ def flood_one(run, c, what, daemon, begin, least, consumer, as_tool):
     run.within("longest stall", consumer.stall(began), 1)
     check(flood.opened >= least, f"{what}: {flood.opened} connections are no flood")
     grown = (daemon.most_memory - before) / MIB
-    check(grown <= 64, f"{what}: memory grew by {grown:.0f} MiB, allowed 64")
+    allowed = 64 * min(run.slack, 2)  # what comes before anybody looks depends on the machine
+    check(grown <= allowed, f"{what}: memory grew by {grown:.0f} MiB, allowed {allowed:.0f}")
     run.note("growth of memory", max(grown, 0), "MiB")
 
 
