@@ -1,16 +1,14 @@
 """Strangers: peers without a right to what they ask for, and peers that only want to do harm."""
 
-import socket
 import struct
 import subprocess
-import threading
 import time
 
 from cluster import MIB, binary, check, wait_for
 from fault import fault
+from floods import (DATA, END_HEADERS, HEADERS, MOST_IN_A_FRAME, SETTINGS, Flood, HalfMessages, Saying,
+                    begin_of_a_message, frame, headers)
 from harness import PIPELINE
-from half_messages import (DATA, END_HEADERS, HEADERS, MOST_IN_A_FRAME, SETTINGS, FloodOfHalfMessages,
-                           begin_of_a_message, frame, headers)
 from proxy import PREFACE
 
 
@@ -131,65 +129,15 @@ def half_a_message(method):
                      for at in range(0, len(data), MOST_IN_A_FRAME)))
 
 
-class Flood:
-    """Connections to a port that say something and then wait, as many as there is room for, opened
-    again when they are closed."""
-
-    def __init__(self, address, says, most):
-        host, port = address.rsplit(":", 1)
-        self._at = (host, int(port))
-        self._says = says
-        self._most = most
-        self._stop = False
-        self.opened = 0
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self):
-        held = []
-        while not self._stop:
-            alive = []
-            for connection in held:
-                try:
-                    if connection.recv(1 << 20, socket.MSG_DONTWAIT) != b"":
-                        alive.append(connection)
-                        continue
-                except BlockingIOError:
-                    alive.append(connection)
-                    continue
-                except OSError:
-                    pass
-                connection.close()
-            held = alive
-            try:
-                while len(held) < self._most and not self._stop:
-                    connection = socket.create_connection(self._at, timeout=2)
-                    connection.settimeout(0.3)
-                    self.opened += 1
-                    held.append(connection)
-                    try:
-                        connection.sendall(self._says)
-                    except OSError:
-                        pass
-            except OSError:
-                pass
-            time.sleep(0.01)
-        for connection in held:
-            connection.close()
-
-    def stop(self):
-        self._stop = True
-        self._thread.join()
-
-
 def floods(random, method, tls):
     """By name: what begins one at an address, and how many connections it opens at least. `tls`: a
     folder of a peer that may call the method, if there is TLS."""
     def saying(says, most=300):
-        return lambda address: Flood(address, says, most)
+        return lambda address: Flood(address, most, lambda at: Saying(at, says))
 
     def half(streams):
-        return lambda address: FloodOfHalfMessages(address, 27, method, LENGTH, streams, tls)
+        return lambda address: Flood(
+            address, 27, lambda at: HalfMessages(at, method, LENGTH, streams, tls))
     return {
         "silence": (saying(silence()), 150),
         "half a hello": (saying(half_a_hello()), 150),

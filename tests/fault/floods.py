@@ -1,5 +1,7 @@
-"""Peers that speak HTTP/2 as they should, and begin messages that they never end."""
+"""Floods: peers that say something and wait, and peers that speak HTTP/2 as they should and begin
+messages that they never end."""
 
+import contextlib
 import socket
 import ssl
 import struct
@@ -117,12 +119,35 @@ class HalfMessages:
             self.open = False
 
 
-class FloodOfHalfMessages:
-    """Connections with half messages; those that end are opened again."""
+class Saying:
+    """One connection that says something, and then waits."""
 
-    def __init__(self, address, connections, method, length, streams=1, tls=None):
+    def __init__(self, at, says):
+        self._socket = socket.create_connection(at, timeout=2)
+        self._socket.settimeout(0.3)
+        self.open = True
+        with contextlib.suppress(OSError):
+            self._socket.sendall(says)
+
+    def go_on(self):
+        try:
+            self.open = self._socket.recv(1 << 20, socket.MSG_DONTWAIT) != b""
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.open = False
+
+    def close(self):
+        self._socket.close()
+
+
+class Flood:
+    """Connections to an address; those that end are opened again. `make` makes one, given (host,
+    port)."""
+
+    def __init__(self, address, connections, make):
         host, port = address.rsplit(":", 1)
-        self._make = lambda: HalfMessages((host, int(port)), method, length, streams, tls)
+        self._make = lambda: make((host, int(port)))
         self._connections = connections
         self._stop = False
         self.opened = 0
