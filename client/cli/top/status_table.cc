@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <map>
 #include <vector>
 
@@ -195,9 +196,14 @@ std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::Servi
   return datasets;
 }
 
-/// "2026-11-27", by UTC.
-std::string Day(std::int64_t unix_seconds) {
-  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
+/// "until 2026-11-27, 12 days", by UTC.
+std::string CertificateText(std::int64_t ends_unix_seconds) {
+  constexpr std::int64_t kDay = 86'400;
+  const std::int64_t left = ends_unix_seconds - std::time(nullptr);
+  const std::string day =
+      fmt::format("{:%Y-%m-%d}", fmt::gmtime(static_cast<std::time_t>(ends_unix_seconds)));
+  if (left <= 0) return "ended " + day;
+  return fmt::format("until {}, {} day{}", day, left / kDay, left / kDay == 1 ? "" : "s");
 }
 
 /// How ports are protected, and what they have refused. Empty if there is no TLS and nothing was
@@ -216,7 +222,7 @@ std::string PortsTable(const v1::ServiceStatus& status) {
     const std::string calls = counts(security.refused_calls());
     if (!security.tls() && connections.empty() && calls.empty()) return;
     ports.Add({port,
-               security.tls() ? "until " + Day(security.certificate_ends_unix_seconds()) : "no",
+               security.tls() ? CertificateText(security.certificate_ends_unix_seconds()) : "no",
                connections.empty() ? "0" : connections, calls.empty() ? "0" : calls});
   };
   add("control", status.security());

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <ctime>
 #include <string>
 
 namespace millrace::cli {
@@ -58,11 +59,15 @@ TEST_CASE("status says until when certificates hold, and what ports refused", "[
   v1::WorkerStatus& worker = *status.add_workers();
   worker.set_name("w1");
   worker.mutable_security()->set_tls(true);
-  worker.mutable_security()->set_certificate_ends_unix_seconds(1'800'000'000);
+  worker.mutable_security()->set_certificate_ends_unix_seconds(std::time(nullptr) +
+                                                               86'400 * 21 / 2);
   (*worker.mutable_security()->mutable_refused_connections())["silent"] = 3;
   (*worker.mutable_security()->mutable_refused_calls())["unauthenticated"] = 2;
-  CHECK_THAT(StatusTable(status), Contains("batches of w1") && Contains("until 2027-01-15") &&
-                                      Contains("3 silent") && Contains("2 unauthenticated"));
+  CHECK_THAT(StatusTable(status), Contains("batches of w1") && Contains("until 2") &&
+                                      Contains(", 10 days") && Contains("3 silent") &&
+                                      Contains("2 unauthenticated"));
+  worker.mutable_security()->set_certificate_ends_unix_seconds(1'600'000'000);
+  CHECK_THAT(StatusTable(status), Contains("ended 2020-09-13"));
 }
 
 TEST_CASE("status says how much of a dataset is in memory", "[status_table]") {
