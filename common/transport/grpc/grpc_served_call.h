@@ -22,7 +22,7 @@ inline std::size_t BytesOf(const google::protobuf::MessageLite& message) {
   return message.ByteSizeLong();
 }
 
-/// What goes on beside an open call.
+/// Beside an open call: the count of its messages, and the check of its rights.
 struct CallWatch {
   std::shared_ptr<FinishedMessages> finished;  // counts the messages that came
   std::function<Status()> still_admits = {};   // of CallGate; null: always

@@ -22,7 +22,7 @@
 namespace millrace {
 namespace {
 
-/// What gRPC may keep for all peers together. Beyond it gRPC ends streams, also those of honest
+/// Bytes that gRPC may keep for all peers together. Beyond it gRPC ends streams, also those of honest
 /// peers: UnfinishedMessages comes long before that. gRPC keeps some 32 KiB of every connection.
 constexpr std::size_t kReceivedBytes = std::size_t{1} << 30;
 /// Each Connector has a connection of its own, on which it does a few calls at a time.

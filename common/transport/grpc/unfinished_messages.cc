@@ -28,8 +28,8 @@ constexpr auto kAlert = std::chrono::seconds(10);
 constexpr int kPauseAfterLook = 100;
 constexpr int kPauseAfterAlert = 4;
 
-/// What a peer sends beside messages: it gives windows for what it gets, at most a byte for each
-/// 256, and it sends pings and asks for health.
+/// A peer sends more than messages: it gives windows for the bytes that it gets, at most a byte for
+/// each 256, and it sends pings and asks for health.
 constexpr std::uint64_t kBytesForWindow = 256;
 constexpr std::uint64_t kOthersInSecond = 256;
 
@@ -113,7 +113,7 @@ bool UnfinishedMessages::Look(std::size_t number, Connection& connection) {
   const std::uint64_t less = now.finished - connection.seen.finished +
                              (now.acknowledged - connection.seen.acknowledged) / kBytesForWindow +
                              milliseconds * kOthersInSecond / 1000;
-  // What is finished too early, or never was sent, cannot be saved for later.
+  // Bytes that are finished beyond those that came cannot be saved for later.
   connection.unfinished = more - std::min(more, less);
   connection.seen = now;
   return true;

@@ -30,8 +30,8 @@ using ShmProof = std::array<std::uint8_t, 32>;
 enum class ShmSide : std::uint8_t { kWorker = 1, kConsumer = 2 };
 
 ShmNonce MakeShmNonce();
-/// What one side sends to prove that it knows the key: the HMAC (RFC 2104, with SHA-256) of its
-/// side and both nonces, each of which one side has just chosen.
+/// The proof of one side that it knows the key: the HMAC (RFC 2104, with SHA-256) of its side and
+/// both nonces, each of which one side has just chosen.
 ShmProof Prove(std::string_view key, ShmSide side, const ShmNonce& of_consumer,
                const ShmNonce& of_worker);
 /// Compares in constant time.

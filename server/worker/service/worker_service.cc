@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-/// Of the lists of files in one report, in bytes. A dispatcher takes a message of a few times that.
+/// The bytes of all lists of files in one report: half of the largest message to a dispatcher.
 constexpr std::size_t kMostListedBytes = std::size_t{4} << 20;
 constexpr std::size_t kBytesAroundFile = 4;
 
