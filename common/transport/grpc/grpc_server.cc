@@ -22,8 +22,9 @@
 namespace millrace {
 namespace {
 
-/// Bytes that gRPC may keep for all peers together. Beyond it gRPC ends streams, also those of honest
-/// peers: UnfinishedMessages comes long before that. gRPC keeps some 32 KiB of every connection.
+/// Bytes that gRPC may keep for all peers together. Beyond it gRPC ends streams, also those of
+/// honest peers: UnfinishedMessages comes long before that. gRPC keeps some 32 KiB of every
+/// connection.
 constexpr std::size_t kReceivedBytes = std::size_t{1} << 30;
 /// Each Connector has a connection of its own, on which it does a few calls at a time.
 constexpr int kMostStreamsOfConnection = 100;
