@@ -47,7 +47,7 @@ struct Options {
   std::uint64_t edges = 15'000'000;
   std::uint32_t batch = 1024;
   double seconds = 10;         // for all stages
-  std::uint32_t batches = 16;  // of each stage, in each round
+  std::uint32_t batches = 64;  // of each stage, in each round
   std::string millraced;       // the daemon's program; empty: nothing is measured end to end
   bool in_memory = false;
   bool json = false;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "common/base/ask_for_line.h"
 #include "common/base/dtype.h"
 #include "common/base/result.h"
 #include "server/dataset/graph/graph_dataset.h"
@@ -30,12 +31,12 @@ class MappedRows {
 
   std::uint64_t nodes() const { return nodes_; }
 
-  /// Ask the processor for what LoadRow and LoadEntry read.
+  /// Ask the processor for what LoadRow and LoadEntry read: a row soon, and entries later.
   void AskForRow(Node node) const {
     __builtin_prefetch(pointers_ + std::uint64_t{node} * sizeof(Pointer));
   }
-  void AskForEntry(std::uint64_t place) const {
-    __builtin_prefetch(indices_ + place * sizeof(Index));
+  void AskForEntries(std::uint64_t place, std::uint64_t count) const {
+    AskForLines(indices_ + place * sizeof(Index), count * sizeof(Index));
   }
 
   bool LoadRow(Node node, std::uint64_t* begin, std::uint64_t* end) const {

@@ -102,7 +102,37 @@ MILLRACE_AVX2 void SortLanes(Eight* lanes) {
   }
 }
 
-/// kSize: at least the fan-out, a power of two from 4 to 32.
+/// Stores lane i of eight vectors at to + i · step, for all i, which ascend.
+MILLRACE_AVX2 void StoreRows(const Eight* lanes, std::uint32_t* to, std::size_t step) {
+  Eight pairs[8];
+  MILLRACE_UNROLL(4)
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = _mm256_unpacklo_epi32(lanes[i], lanes[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_epi32(lanes[i], lanes[i + 1]);
+  }
+  // Lanes i and i + 4 of four vectors.
+  Eight fours[2][4];
+  MILLRACE_UNROLL(2)
+  for (int half = 0; half < 2; ++half) {
+    const Eight* const from = pairs + 4 * half;
+    fours[half][0] = _mm256_unpacklo_epi64(from[0], from[2]);
+    fours[half][1] = _mm256_unpackhi_epi64(from[0], from[2]);
+    fours[half][2] = _mm256_unpacklo_epi64(from[1], from[3]);
+    fours[half][3] = _mm256_unpackhi_epi64(from[1], from[3]);
+  }
+  MILLRACE_UNROLL(4)
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_si256(reinterpret_cast<Eight*>(to + i * step),
+                        _mm256_permute2x128_si256(fours[0][i], fours[1][i], 0x20));
+  }
+  MILLRACE_UNROLL(4)
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_si256(reinterpret_cast<Eight*>(to + (i + 4) * step),
+                        _mm256_permute2x128_si256(fours[0][i], fours[1][i], 0x31));
+  }
+}
+
+/// kSize: at least the fan-out, at most 32.
 template <std::uint32_t kSize, bool kReplace>
 __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow, 8> rows,
                                                        const DrawOptions& options,
@@ -120,13 +150,16 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
   const std::uint32_t f = options.fanout;
   Eight m = Load(entries_of);  // draws are below this
   if constexpr (!kReplace) m = _mm256_sub_epi32(m, All(f - 1));
-  Eight words[kSize];
+  constexpr std::uint32_t kBlocks = (kSize + 3) / 4;
+  Eight words[4 * kBlocks];
   MILLRACE_UNROLL(8)
-  for (std::uint32_t block = 0; block < kSize / 4; ++block) {
+  for (std::uint32_t block = 0; block < kBlocks; ++block) {
     if (4 * block < f) Words(options.key, block, number, relation, options.hop, words + 4 * block);
   }
-  Eight chosen[kSize];
+  constexpr std::uint32_t kSize8 = (kSize + 7) / 8 * 8;
+  Eight chosen[kSize8];
   Eight right = All(0xFFFFFFFF);
+  for (std::uint32_t i = kSize; i < kSize8; ++i) chosen[i] = All(0);
   MILLRACE_UNROLL(32)
   for (std::uint32_t i = 0; i < kSize; ++i) {
     if (i >= f) {
@@ -150,12 +183,11 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
     chosen[i] = place;
   }
   SortLanes<int{kSize}>(chosen);
-  alignas(32) std::array<std::uint32_t, std::size_t{8} * kSize> out;
-  for (std::uint32_t i = 0; i < kSize; ++i) {
-    _mm256_store_si256(reinterpret_cast<Eight*>(out.data() + 8 * i), chosen[i]);
-  }
-  for (std::size_t row = 0; row < 8; ++row) {
-    for (std::uint32_t i = 0; i < f; ++i) places[row * f + i] = out[8 * i + row];
+  // What is written beyond a row's places lies among the first ones of the next row, and these are
+  // written after it.
+  MILLRACE_UNROLL(4)
+  for (int from = kSize8 - 8; from >= 0; from -= 8) {
+    if (static_cast<std::uint32_t>(from) < f) StoreRows(chosen + from, places + from, f);
   }
   return ~static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(right))) & 0xFF;
 }
@@ -163,9 +195,11 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
 template <bool kReplace>
 std::uint32_t DrawAny(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
                       std::uint32_t* places) {
-  if (options.fanout <= 4) return DrawUpTo<4, kReplace>(rows, options, places);
-  if (options.fanout <= 8) return DrawUpTo<8, kReplace>(rows, options, places);
-  if (options.fanout <= 16) return DrawUpTo<16, kReplace>(rows, options, places);
+  if (options.fanout <= 5) return DrawUpTo<5, kReplace>(rows, options, places);
+  if (options.fanout <= 10) return DrawUpTo<10, kReplace>(rows, options, places);
+  if (options.fanout <= 15) return DrawUpTo<15, kReplace>(rows, options, places);
+  if (options.fanout <= 20) return DrawUpTo<20, kReplace>(rows, options, places);
+  if (options.fanout <= 25) return DrawUpTo<25, kReplace>(rows, options, places);
   return DrawUpTo<32, kReplace>(rows, options, places);
 }
 

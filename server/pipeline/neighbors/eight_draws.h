@@ -17,7 +17,8 @@ inline constexpr std::uint32_t kMostEightDraws = 32;
 bool HasEightDraws();
 
 /// As PlaceDraws::Draw. Returns a bit for each row that needs more words than one a place: its
-/// places are undefined. REQUIRES: HasEightDraws(); options.fanout <= kMostEightDraws.
+/// places are undefined. REQUIRES: HasEightDraws(); options.fanout <= kMostEightDraws; `places` has
+/// room for kDrawSlack values more.
 std::uint32_t DrawEight(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
                         std::uint32_t* places);
 

@@ -32,6 +32,8 @@ struct NeighborOptions {
   /// that has more than most_nodes is too large.
   std::optional<std::uint32_t> max_subgraph_size = {};
   std::uint32_t most_nodes = 0;
+  /// Whether the graph says where in `indices` its edges are.
+  bool places = true;
 
   std::uint32_t hops() const {
     return static_cast<std::uint32_t>((by_label.empty() ? fanout : by_label[0].fanout).size());

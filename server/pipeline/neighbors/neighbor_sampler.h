@@ -4,10 +4,11 @@
 // it the next number, and its edge is recorded. A node is gone through once. Batches must be the
 // same on any host, so this order must not change.
 //
-// Nearly all time is spent on waiting for memory: for the two ends of a row, for its entries, and
-// for the numbers of nodes. So rows are taken many at once. Their places are drawn; then one loop
-// goes through these, which asks for entries far ahead, reads those that have arrived, and numbers
-// the nodes of earlier ones meanwhile.
+// Time would be spent on waiting for memory, for the two ends of a row, for its entries, and for
+// the numbers of nodes; and on branches that no processor foresees. So rows are taken in chunks:
+// the places of one chunk are drawn, and its entries are asked for, before the nodes of the chunk
+// before are numbered. Where runs and nodes are of two kinds, both ways are written and one is
+// counted.
 //
 // The sampler is a template over the rows of a graph. Rows R provide
 //   R::Node                          a node's number in the dataset: an unsigned integer
@@ -18,8 +19,9 @@
 //                                    where an entry leads; it may be no node
 //   bool LoadLabel(std::uint64_t place, std::uint32_t* label) const
 //                                    an entry's label; false if it is out of range
-//   void AskForRow(Node) const, void AskForEntry(std::uint64_t place) const
-//                                    ask the processor for what LoadRow and LoadEntry read
+//   void AskForRow(Node) const, void AskForEntries(std::uint64_t place, std::uint64_t count) const
+//                                    ask the processor for what LoadRow and LoadEntry read; count
+//                                    is at least 1
 //   Status BadRow(Node), Status BadEntry(std::uint64_t place), Status BadLabel(std::uint64_t place)
 //                                    what is wrong with these
 // Each Load reads the data once.
@@ -29,8 +31,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -68,48 +72,65 @@ class NeighborSampler {
   const Status& status() const { return status_; }
 
  private:
-  /// Rows that are taken at once, and entries at which no further row is taken.
-  static constexpr std::size_t kRowsAtOnce = 512;
-  static constexpr std::size_t kManyEntries = 4096;
-  /// An entry is read so many entries after it was asked for, and numbered so many after that.
-  static constexpr std::size_t kReadBehind = 32;
+  /// A chunk ends at the row with which it has so many entries.
+  static constexpr std::size_t kManyEntries = 512;
+  /// A row is asked for so many rows before it is read.
+  static constexpr std::uint32_t kRowsAhead = 16;
+  /// Nodes are numbered so many entries after these were read.
   static constexpr std::size_t kNumberBehind = 16;
-  /// Meanwhile a row of those that are next is asked for, every so many entries.
-  static constexpr std::size_t kEntriesARow = 4;
+  /// Rows that are drawn together.
+  static constexpr std::size_t kDrawnAtOnce = 8;
+  /// Values of a run that are written without a look at how many it has. Those that are too many
+  /// lie where later runs are written, or behind the last one.
+  static constexpr std::size_t kWrittenAtLeast = 16;
 
-  /// A row, or its run of one label.
-  struct Run {
-    std::uint64_t begin = 0;
-    std::uint32_t entries = 0;
-    std::uint32_t node = 0;    // number in the graph
-    std::uint32_t fanout = 0;  // number in fanouts_
-    std::size_t first = 0;     // where its taken entries begin, among those of all runs
-  };
-
-  /// A fan-out at one hop, and the runs that have it.
+  /// A fan-out at one hop.
   struct HopFanout {
-    std::int64_t fanout;
+    std::uint32_t fanout;
     std::uint32_t relation;
     std::uint32_t label;
+    std::uint32_t most_whole;  // runs of at most so many entries are taken whole
+  };
+  /// A row, or its run of one label.
+  struct Run {
+    std::uint64_t begin;
+    std::uint32_t entries;
+    std::uint32_t node;   // number in the graph
+    std::uint32_t first;  // where its taken entries begin, among those of the chunk
+  };
+  struct Runs {
+    std::vector<Run> runs;
+    std::size_t count = 0;  // the first ones; the others are written in vain
+    std::span<const Run> span() const { return std::span(runs).first(count); }
+  };
+  /// The runs of rows that follow each other.
+  struct Chunk {
+    Runs whole;                         // all their entries are taken
+    std::vector<Runs> drawn;            // by fan-out
+    std::uint64_t taken = 0;            // entries of all runs
+    std::vector<std::uint64_t> places;  // of the taken entries
+    std::vector<std::uint32_t> nodes;   // the nodes in whose rows they are, by number in the graph
   };
 
   bool AddRoots(std::span<const std::uint64_t> roots, Graph& graph, std::uint32_t* numbers);
   SampleEnd Hop(std::uint32_t hop, std::uint64_t key, std::uint32_t begin, std::uint32_t end,
                 Graph& graph);
-  /// Finds the runs of nodes [begin, …) of the graph, and how many of their entries are taken.
-  /// Returns the node at which it stopped; `begin` if the data are wrong.
-  std::uint32_t FindRuns(std::uint32_t begin, std::uint32_t end, const Graph& graph);
+  void SetFanouts(std::uint32_t hop);
+  void AddFanout(std::int64_t fanout, std::uint32_t relation, std::uint32_t label);
+  /// Makes `coming_` the runs of nodes [*begin, end) of the graph, or of as many as a chunk has,
+  /// and moves *begin behind them. False if the data are wrong.
+  bool FindRuns(std::uint32_t* begin, std::uint32_t end, const Graph& graph);
   bool AddRunsByLabel(std::uint64_t begin, std::uint64_t end, std::uint32_t node);
   void AddRun(std::uint64_t begin, std::uint64_t entries, std::uint32_t node, std::uint32_t fanout);
-  std::uint64_t TakenOf(std::uint64_t entries, std::int64_t fanout) const;
-  /// Writes the places of the taken entries.
-  void TakePlaces(std::uint32_t hop, std::uint64_t key, std::uint64_t* places);
-  /// Numbers the nodes of the taken entries, and records the edges. Nodes [next, end) of the graph
-  /// are those whose rows come next.
-  SampleEnd AddEdges(std::uint32_t next, std::uint32_t end, Graph& graph);
-  SampleEnd AddAllEdges(std::uint32_t next, std::uint32_t end, Graph& graph);
+  /// Draws the places of the entries of `coming_`, and asks for these entries.
+  void TakePlaces(std::uint32_t hop, std::uint64_t key);
+  void TakeWhole(const Run& run);
+  void TakeDrawn(std::span<const Run> runs, const HopFanout& of, const DrawOptions& options);
+  /// Numbers the nodes of the entries of `chunk_`, and records the edges.
+  SampleEnd AddEdges(Graph& graph);
+  SampleEnd AddAllEdges(Graph& graph);
   SampleEnd AddEdgesUpTo(std::uint32_t most, bool leave_out, Graph& graph);
-  SampleEnd FailOfEntries(const std::uint64_t* places);
+  SampleEnd FailOfEntries();
 
   SampleEnd Fail(Status status) {
     status_ = std::move(status);
@@ -122,13 +143,10 @@ class NeighborSampler {
   PlaceDraws draws_;
   std::uint32_t numbered_ = 0;  // numbers that the graph drawn last has given, also if it failed
   std::vector<HopFanout> fanouts_;
-  std::vector<Run> runs_;
-  std::size_t taken_ = 0;  // entries of all runs
-  std::vector<std::uint64_t> begins_;
-  std::vector<std::uint64_t> ends_;
+  Chunk chunk_;
+  Chunk coming_;  // the chunk behind it
   std::vector<Node> entries_;
-  std::vector<std::size_t> drawn_;  // numbers of the runs that are drawn together
-  std::vector<DrawnRow> drawn_rows_;
+  std::array<DrawnRow, kDrawnAtOnce> drawn_rows_;
   std::vector<std::uint32_t> drawn_places_;
   Status status_;
 };
@@ -174,49 +192,65 @@ bool NeighborSampler<Rows>::AddRoots(std::span<const std::uint64_t> roots, Graph
 template <class Rows>
 SampleEnd NeighborSampler<Rows>::Hop(std::uint32_t hop, std::uint64_t key, std::uint32_t begin,
                                      std::uint32_t end, Graph& graph) {
-  fanouts_.clear();
-  if (options_.by_label.empty()) fanouts_.push_back({options_.fanout[hop], 0, 0});
-  for (const LabelFanout& of : options_.by_label) {
-    fanouts_.push_back({of.fanout[hop], of.label + 1, of.label});
-  }
-  while (begin < end) {
-    const std::uint32_t next = FindRuns(begin, end, graph);
-    if (next == begin) return SampleEnd::kFailed;
-    begin = next;
-    const std::size_t edges = graph.edges();
-    if (taken_ > kMaxSampledEdges - edges) return SampleEnd::kTooLarge;
-    graph.ReserveEdges(edges + taken_);
-    TakePlaces(hop, key, graph.place.data() + edges);
-    if (const SampleEnd ended = AddEdges(next, end, graph); ended != SampleEnd::kDone) return ended;
+  SetFanouts(hop);
+  const std::uint32_t asked = std::min(end - begin, kRowsAhead);
+  for (const Node node : graph.nodes.span().subspan(begin, asked)) rows_.AskForRow(node);
+  coming_.taken = 0;
+  while (begin < end || coming_.taken > 0) {
+    std::swap(chunk_, coming_);
+    if (!FindRuns(&begin, end, graph)) return SampleEnd::kFailed;
+    if (coming_.taken > kMaxSampledEdges) return SampleEnd::kTooLarge;
+    TakePlaces(hop, key);
+    if (const SampleEnd ended = AddEdges(graph); ended != SampleEnd::kDone) return ended;
   }
   return SampleEnd::kDone;
 }
 
 template <class Rows>
-std::uint32_t NeighborSampler<Rows>::FindRuns(std::uint32_t begin, std::uint32_t end,
-                                              const Graph& graph) {
-  const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(end - begin, kRowsAtOnce));
-  begins_.resize(count);
-  ends_.resize(count);
-  const Node* const nodes = graph.nodes.data() + begin;
-  bool right = true;
-  for (std::uint32_t i = 0; i < count; ++i)
-    right &= rows_.LoadRow(nodes[i], &begins_[i], &ends_[i]);
-  runs_.clear();
-  taken_ = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (!right && !rows_.LoadRow(nodes[i], &begins_[i], &ends_[i])) {
-      status_ = rows_.BadRow(nodes[i]);
-      return begin;
+void NeighborSampler<Rows>::SetFanouts(std::uint32_t hop) {
+  fanouts_.clear();
+  if (options_.by_label.empty()) AddFanout(options_.fanout[hop], 0, 0);
+  for (const LabelFanout& of : options_.by_label) AddFanout(of.fanout[hop], of.label + 1, of.label);
+  // Every run that counts has an entry, so that a chunk has no more runs than this.
+  const std::size_t most = kManyEntries + fanouts_.size();
+  for (Chunk* const chunk : {&chunk_, &coming_}) {
+    chunk->whole.runs.resize(most);
+    chunk->drawn.resize(fanouts_.size());
+    for (Runs& drawn : chunk->drawn) drawn.runs.resize(most);
+  }
+}
+
+template <class Rows>
+void NeighborSampler<Rows>::AddFanout(std::int64_t fanout, std::uint32_t relation,
+                                      std::uint32_t label) {
+  const bool all = fanout == kAllEntries;
+  const auto f = all ? 0 : static_cast<std::uint32_t>(fanout);
+  const std::uint32_t most_whole =
+      all ? std::numeric_limits<std::uint32_t>::max() : (options_.replace ? 0 : f);
+  fanouts_.push_back({f, relation, label, most_whole});
+}
+
+template <class Rows>
+bool NeighborSampler<Rows>::FindRuns(std::uint32_t* begin, std::uint32_t end, const Graph& graph) {
+  coming_.taken = 0;
+  coming_.whole.count = 0;
+  for (Runs& drawn : coming_.drawn) drawn.count = 0;
+  const Node* const nodes = graph.nodes.data();
+  for (; *begin < end && coming_.taken < kManyEntries; ++*begin) {
+    if (end - *begin > kRowsAhead) rows_.AskForRow(nodes[*begin + kRowsAhead]);
+    std::uint64_t first = 0;
+    std::uint64_t last = 0;
+    if (!rows_.LoadRow(nodes[*begin], &first, &last)) {
+      status_ = rows_.BadRow(nodes[*begin]);
+      return false;
     }
     if (options_.by_label.empty()) {
-      AddRun(begins_[i], ends_[i] - begins_[i], begin + i, 0);
-    } else if (!AddRunsByLabel(begins_[i], ends_[i], begin + i)) {
-      return begin;
+      AddRun(first, last - first, *begin, 0);
+    } else if (!AddRunsByLabel(first, last, *begin)) {
+      return false;
     }
-    if (taken_ >= kManyEntries) return begin + i + 1;
   }
-  return begin + count;
+  return true;
 }
 
 template <class Rows>
@@ -252,75 +286,94 @@ bool NeighborSampler<Rows>::AddRunsByLabel(std::uint64_t begin, std::uint64_t en
 }
 
 template <class Rows>
-std::uint64_t NeighborSampler<Rows>::TakenOf(std::uint64_t entries, std::int64_t fanout) const {
-  if (fanout == kAllEntries || entries == 0) return entries;
-  const auto f = static_cast<std::uint64_t>(fanout);
-  return options_.replace ? f : std::min(entries, f);
-}
-
-template <class Rows>
 void NeighborSampler<Rows>::AddRun(std::uint64_t begin, std::uint64_t entries, std::uint32_t node,
                                    std::uint32_t fanout) {
-  runs_.push_back({begin, static_cast<std::uint32_t>(entries), node, fanout, taken_});
-  taken_ += TakenOf(entries, fanouts_[fanout].fanout);
+  const Run run{begin, static_cast<std::uint32_t>(entries), node,
+                static_cast<std::uint32_t>(coming_.taken)};
+  const bool whole = run.entries <= fanouts_[fanout].most_whole;
+  const std::uint32_t taken = whole ? run.entries : fanouts_[fanout].fanout;
+  Runs& drawn = coming_.drawn[fanout];
+  coming_.whole.runs[coming_.whole.count] = run;
+  drawn.runs[drawn.count] = run;
+  coming_.whole.count += std::size_t{whole} & std::size_t{taken != 0};
+  drawn.count += std::size_t{!whole} & std::size_t{taken != 0};
+  coming_.taken += taken;
 }
 
 template <class Rows>
-void NeighborSampler<Rows>::TakePlaces(std::uint32_t hop, std::uint64_t key,
-                                       std::uint64_t* places) {
-  for (std::uint32_t which = 0; which < fanouts_.size(); ++which) {
+void NeighborSampler<Rows>::TakePlaces(std::uint32_t hop, std::uint64_t key) {
+  coming_.places.resize(coming_.taken + kWrittenAtLeast);
+  coming_.nodes.resize(coming_.taken + kWrittenAtLeast);
+  for (const Run& run : coming_.whole.span()) TakeWhole(run);
+  for (std::size_t which = 0; which < fanouts_.size(); ++which) {
     const HopFanout& of = fanouts_[which];
-    drawn_.clear();
-    drawn_rows_.clear();
-    for (std::size_t i = 0; i < runs_.size(); ++i) {
-      const Run& run = runs_[i];
-      if (run.fanout != which || run.entries == 0 || of.fanout == 0) continue;
-      const bool all = of.fanout == kAllEntries || (!options_.replace && run.entries <= of.fanout);
-      if (all) {
-        for (std::uint32_t k = 0; k < run.entries; ++k) places[run.first + k] = run.begin + k;
-      } else {
-        drawn_.push_back(i);
-        drawn_rows_.push_back({run.entries, run.node, of.relation});
-      }
-    }
-    if (drawn_.empty()) continue;
-    const auto fanout = static_cast<std::uint32_t>(of.fanout);
-    drawn_places_.resize(drawn_.size() * fanout);
-    draws_.Draw(drawn_rows_, {key, hop, fanout, options_.replace}, drawn_places_.data());
-    const std::uint32_t* from = drawn_places_.data();
-    for (const std::size_t i : drawn_) {
-      std::uint64_t* const to = places + runs_[i].first;
-      const std::uint64_t begin = runs_[i].begin;
-      for (std::uint32_t k = 0; k < fanout; ++k) to[k] = begin + from[k];
-      from += fanout;
+    const DrawOptions options{key, hop, of.fanout, options_.replace};
+    const std::span<const Run> runs = coming_.drawn[which].span();
+    for (std::size_t i = 0; i < runs.size(); i += kDrawnAtOnce) {
+      TakeDrawn(runs.subspan(i, std::min(kDrawnAtOnce, runs.size() - i)), of, options);
     }
   }
 }
 
 template <class Rows>
-SampleEnd NeighborSampler<Rows>::AddEdges(std::uint32_t next, std::uint32_t end, Graph& graph) {
-  std::uint32_t* const row = graph.row.data() + graph.edges();
-  for (std::size_t i = 0; i < runs_.size(); ++i) {
-    const std::size_t behind = i + 1 < runs_.size() ? runs_[i + 1].first : taken_;
-    for (std::size_t k = runs_[i].first; k < behind; ++k) row[k] = runs_[i].node;
+void NeighborSampler<Rows>::TakeWhole(const Run& run) {
+  std::uint64_t* const places = coming_.places.data() + run.first;
+  std::uint32_t* const nodes = coming_.nodes.data() + run.first;
+  const std::uint64_t begin = run.begin;
+  for (std::size_t k = 0; k < kWrittenAtLeast; ++k) places[k] = begin + k;
+  for (std::size_t k = 0; k < kWrittenAtLeast; ++k) nodes[k] = run.node;
+  for (std::size_t k = kWrittenAtLeast; k < run.entries; ++k) {
+    places[k] = begin + k;
+    nodes[k] = run.node;
   }
-  entries_.resize(taken_);
+  rows_.AskForEntries(begin, run.entries);
+}
+
+template <class Rows>
+void NeighborSampler<Rows>::TakeDrawn(std::span<const Run> runs, const HopFanout& of,
+                                      const DrawOptions& options) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    drawn_rows_[i] = {runs[i].entries, runs[i].node, of.relation};
+  }
+  drawn_places_.resize(kDrawnAtOnce * std::size_t{of.fanout} + kDrawSlack);
+  draws_.Draw(std::span(drawn_rows_).first(runs.size()), options, drawn_places_.data());
+  const std::uint32_t* from = drawn_places_.data();
+  for (const Run& run : runs) {
+    std::uint64_t* const places = coming_.places.data() + run.first;
+    std::fill_n(coming_.nodes.data() + run.first, of.fanout, run.node);
+    for (std::uint32_t k = 0; k < of.fanout; ++k) {
+      places[k] = run.begin + from[k];
+      rows_.AskForEntries(places[k], 1);
+    }
+    from += of.fanout;
+  }
+}
+
+template <class Rows>
+SampleEnd NeighborSampler<Rows>::AddEdges(Graph& graph) {
+  const std::size_t taken = chunk_.taken;
+  if (taken > kMaxSampledEdges - graph.edges()) return SampleEnd::kTooLarge;
+  entries_.resize(taken);
+  graph.ReserveEdges(graph.edges() + taken);
   // A node that is written beyond the last one is not counted.
-  graph.nodes.Reserve(std::size_t{numbered_} + taken_ + 1);
-  table_.Reserve(std::min<std::uint64_t>(numbered_ + taken_, rows_.nodes()));
+  graph.nodes.Reserve(std::size_t{numbered_} + taken + 1);
+  table_.Reserve(std::min<std::uint64_t>(numbered_ + taken, rows_.nodes()));
   if (options_.max_subgraph_size) {
     return AddEdgesUpTo(*options_.max_subgraph_size, true, graph);
   }
-  if (numbered_ + taken_ > options_.most_nodes) {
+  if (numbered_ + taken > options_.most_nodes) {
     return AddEdgesUpTo(options_.most_nodes, false, graph);
   }
-  return AddAllEdges(next, end, graph);
+  return AddAllEdges(graph);
 }
 
 template <class Rows>
-SampleEnd NeighborSampler<Rows>::AddAllEdges(std::uint32_t next, std::uint32_t end, Graph& graph) {
+SampleEnd NeighborSampler<Rows>::AddAllEdges(Graph& graph) {
+  const std::size_t taken = chunk_.taken;
   const std::size_t edges = graph.edges();
-  const std::uint64_t* const places = graph.place.data() + edges;
+  if (options_.places) std::copy_n(chunk_.places.data(), taken, graph.place.data() + edges);
+  std::copy_n(chunk_.nodes.data(), taken, graph.row.data() + edges);
+  const std::uint64_t* const places = chunk_.places.data();
   std::uint32_t* const other = graph.other.data() + edges;
   Node* const nodes = graph.nodes.data();
   Node* const entries = entries_.data();
@@ -328,42 +381,42 @@ SampleEnd NeighborSampler<Rows>::AddAllEdges(std::uint32_t next, std::uint32_t e
   auto table = table_.Enter();
   std::uint32_t count = numbered_;
   Node largest = 0;
-  for (std::size_t ahead = 0; ahead < taken_ + kReadBehind + kNumberBehind; ++ahead) {
-    if (ahead < taken_) rows_.AskForEntry(places[ahead]);
-    if (const std::size_t i = ahead - kReadBehind; i < taken_) {
-      entries[i] = rows_.LoadEntry(places[i]);
-      largest = std::max(largest, entries[i]);
-      table.Ask(entries[i]);
+  std::size_t read = 0;
+  for (std::size_t i = 0; i < taken;) {
+    const std::size_t behind = read;
+    for (const std::size_t end = std::min(taken, read + kNumberBehind); read < end; ++read) {
+      entries[read] = rows_.LoadEntry(places[read]);
+      largest = std::max(largest, entries[read]);
+      table.Ask(entries[read]);
     }
-    if (const std::size_t i = ahead - kReadBehind - kNumberBehind; i < taken_) {
+    // The last entries are followed by none.
+    for (const std::size_t end = behind < taken ? behind : taken; i < end; ++i) {
       // An entry that is no node does no harm here; the check below finds it.
       const Node node = std::min(entries[i], last);
       const bool is_new = table.Add(node, count, &other[i]);
       nodes[count] = node;
       count += is_new ? 1 : 0;
     }
-    if (const std::size_t row = next + ahead / kEntriesARow; row < end) rows_.AskForRow(nodes[row]);
   }
   numbered_ = count;  // also of a graph that failed: the table has to forget its nodes
-  if (taken_ > 0 && largest > last) return FailOfEntries(places);
+  if (taken > 0 && largest > last) return FailOfEntries();
   graph.nodes.SetSize(count);
-  graph.SetEdges(edges + taken_);
+  graph.SetEdges(edges + taken);
   return SampleEnd::kDone;
 }
 
 template <class Rows>
 SampleEnd NeighborSampler<Rows>::AddEdgesUpTo(std::uint32_t most, bool leave_out, Graph& graph) {
-  const std::size_t begin = graph.edges();
-  const std::uint64_t* const places = graph.place.data() + begin;
+  const std::size_t taken = chunk_.taken;
   bool right = true;
-  for (std::size_t i = 0; i < taken_; ++i) {
-    entries_[i] = rows_.LoadEntry(places[i]);
+  for (std::size_t i = 0; i < taken; ++i) {
+    entries_[i] = rows_.LoadEntry(chunk_.places[i]);
     right &= entries_[i] < rows_.nodes();
   }
-  if (!right) return FailOfEntries(places);
+  if (!right) return FailOfEntries();
   auto table = table_.Enter();
-  std::size_t to = begin;
-  for (std::size_t i = 0; i < taken_; ++i) {
+  std::size_t to = graph.edges();
+  for (std::size_t i = 0; i < taken; ++i) {
     std::uint32_t number;
     if (!table.Find(entries_[i], &number)) {
       if (numbered_ >= most && leave_out) continue;
@@ -371,8 +424,8 @@ SampleEnd NeighborSampler<Rows>::AddEdgesUpTo(std::uint32_t most, bool leave_out
       table.Add(entries_[i], numbered_, &number);
       graph.nodes.data()[numbered_++] = entries_[i];
     }
-    graph.row.data()[to] = graph.row.data()[begin + i];
-    graph.place.data()[to] = graph.place.data()[begin + i];
+    graph.row.data()[to] = chunk_.nodes[i];
+    graph.place.data()[to] = chunk_.places[i];
     graph.other.data()[to++] = number;
   }
   graph.nodes.SetSize(numbered_);
@@ -382,10 +435,10 @@ SampleEnd NeighborSampler<Rows>::AddEdgesUpTo(std::uint32_t most, bool leave_out
 
 /// REQUIRES: an entry is no node.
 template <class Rows>
-SampleEnd NeighborSampler<Rows>::FailOfEntries(const std::uint64_t* places) {
+SampleEnd NeighborSampler<Rows>::FailOfEntries() {
   const auto bad = std::find_if(entries_.begin(), entries_.end(),
                                 [&](Node node) { return node >= rows_.nodes(); });
-  return Fail(rows_.BadEntry(places[bad - entries_.begin()]));
+  return Fail(rows_.BadEntry(chunk_.places[bad - entries_.begin()]));
 }
 
 }  // namespace millrace

@@ -1,6 +1,7 @@
 #include "server/pipeline/neighbors/place_draws.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "server/pipeline/neighbors/eight_draws.h"
@@ -83,21 +84,34 @@ void PlaceDraws::DrawPlainly(std::span<const DrawnRow> rows, const DrawOptions& 
   }
 }
 
+void PlaceDraws::DrawEight(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
+                           std::uint32_t* places) {
+  std::uint32_t again = internal::DrawEight(rows, options, places);
+  // A word had to be left out, which happens about once in 2^32 / entries draws.
+  for (; again != 0; again &= again - 1) {
+    const auto row = static_cast<std::size_t>(std::countr_zero(again));
+    DrawRow(rows[row], options, places + row * options.fanout);
+  }
+}
+
 void PlaceDraws::Draw(std::span<const DrawnRow> rows, const DrawOptions& options,
                       std::uint32_t* places) {
-  std::size_t done = 0;
-  if (options.fanout <= internal::kMostEightDraws && internal::HasEightDraws()) {
-    for (; done + 8 <= rows.size(); done += 8) {
-      std::uint32_t* const at = places + done * options.fanout;
-      std::uint32_t again = internal::DrawEight(rows.subspan(done).first<8>(), options, at);
-      // A word had to be left out, which happens about once in 2^32 / entries draws.
-      for (; again != 0; again &= again - 1) {
-        const auto row = static_cast<std::size_t>(std::countr_zero(again));
-        DrawRow(rows[done + row], options, at + row * options.fanout);
-      }
-    }
+  if (options.fanout > internal::kMostEightDraws || !internal::HasEightDraws()) {
+    DrawPlainly(rows, options, places);
+    return;
   }
-  DrawPlainly(rows.subspan(done), options, places + done * options.fanout);
+  std::size_t done = 0;
+  for (; done + 8 <= rows.size(); done += 8) {
+    DrawEight(rows.subspan(done).first<8>(), options, places + done * options.fanout);
+  }
+  if (done == rows.size()) return;
+  // Eight are not slower than one, so the last rows are made eight.
+  const std::span<const DrawnRow> rest = rows.subspan(done);
+  std::array<DrawnRow, 8> eight;
+  std::fill(std::copy(rest.begin(), rest.end(), eight.begin()), eight.end(), rest[0]);
+  std::array<std::uint32_t, 8 * internal::kMostEightDraws + kDrawSlack> drawn;
+  DrawEight(eight, options, drawn.data());
+  std::copy_n(drawn.data(), rest.size() * options.fanout, places + done * options.fanout);
 }
 
 }  // namespace millrace

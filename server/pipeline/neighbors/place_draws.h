@@ -35,10 +35,14 @@ struct DrawOptions {
   bool replace = false;
 };
 
+/// Values that may be written beyond the last place.
+inline constexpr std::size_t kDrawSlack = 8;
+
 class PlaceDraws {
  public:
   /// Draws `fanout` places of each row: those of row i begin at places[i · fanout]. REQUIRES: each
-  /// row has entries, and more than `fanout` of them unless `replace` is set; `places` has room.
+  /// row has entries, and more than `fanout` of them unless `replace` is set; `places` has room,
+  /// and for kDrawSlack values more, which are undefined then.
   void Draw(std::span<const DrawnRow> rows, const DrawOptions& options, std::uint32_t* places);
 
   /// The same without the instructions of newer processors, for tests.
@@ -46,6 +50,8 @@ class PlaceDraws {
                    std::uint32_t* places);
 
  private:
+  void DrawEight(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
+                 std::uint32_t* places);
   void DrawRow(const DrawnRow& row, const DrawOptions& options, std::uint32_t* places);
 
   std::vector<std::uint32_t> table_;  // of the places chosen so far: 0, or a place plus 1

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/ask_for_line.h"
 #include "common/base/result.h"
 #include "common/batch/batch_writer.h"
 #include "common/batch/layout/layout.h"
@@ -61,8 +62,8 @@ class GatheredArrays final : public LateRows {
   /// Says which tensor has the nodes of batches, by whose numbers late rows of features are found.
   void SetNodes(std::size_t tensor) { node_ = tensor; }
   std::span<const std::size_t> tensors() const override { return late_; }
-  Status Write(std::size_t tensor, const BatchWriter& writer,
-               std::span<std::byte> out) const override;
+  Status Write(std::size_t tensor, const BatchWriter& writer, std::span<std::byte> out,
+               const Filled& filled) const override;
 
   /// Append the rows of an example. `row_at(i)` is the node, or the place in `indices`, of row i,
   /// which the caller has checked. DataLoss for a bool that is neither 0 nor 1.
@@ -95,7 +96,8 @@ class GatheredArrays final : public LateRows {
     bool bools;
     bool of_root = false;  // a target whose rows go by the root's number, not by the example's
   };
-  static constexpr std::uint32_t kRowsAhead = 8;
+  static constexpr std::uint32_t kRowsAhead = 32;
+  static constexpr std::uint64_t kFilledAtOnce = 64 << 10;  // bytes that are told to be final
   static constexpr std::uint64_t kMostAsked = 1024;  // bytes; the processor foresees the others
 
   explicit GatheredArrays(const GraphDataset& dataset) : dataset_(&dataset) {}
@@ -103,25 +105,23 @@ class GatheredArrays final : public LateRows {
   template <class RowAt>
   Status AppendRows(const Gathered& from, std::uint32_t count, const RowAt& row_at,
                     BatchWriter& writer) const {
-    return CopyRows(from, count, row_at, writer.AppendRows(from.tensor, count).data());
+    return CopyRows(from, 0, count, count, row_at, writer.AppendRows(from.tensor, count).data());
   }
 
-  static void AskFor(const std::byte* row, std::uint64_t bytes) {
-    for (std::uint64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at);
-  }
-
+  /// Copies rows [begin, end) of `count` into the room of all of them.
   template <class RowAt>
-  Status CopyRows(const Gathered& from, std::uint32_t count, const RowAt& row_at,
-                  std::byte* room) const {
+  Status CopyRows(const Gathered& from, std::uint32_t begin, std::uint32_t end, std::uint32_t count,
+                  const RowAt& row_at, std::byte* room) const {
     // Rows lie far from each other, so each is asked for before it is needed.
     const std::uint64_t asked = std::min(from.row_bytes, kMostAsked);
     const std::byte* const data = from.array->data;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (i + kRowsAhead < count) AskFor(data + row_at(i + kRowsAhead) * from.row_bytes, asked);
+    for (std::uint32_t i = begin; i < end; ++i) {
+      if (i + kRowsAhead < count)
+        AskForLines(data + row_at(i + kRowsAhead) * from.row_bytes, asked);
       std::memcpy(room + i * from.row_bytes, data + row_at(i) * from.row_bytes, from.row_bytes);
     }
     if (!from.bools) return OkStatus();
-    for (std::uint32_t i = 0; i < count; ++i) {
+    for (std::uint32_t i = begin; i < end; ++i) {
       MILLRACE_RETURN_IF_ERROR(CheckBools(from, row_at(i), room + i * from.row_bytes));
     }
     return OkStatus();

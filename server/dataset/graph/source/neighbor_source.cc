@@ -226,8 +226,10 @@ Result<std::shared_ptr<const Source>> MakeNeighborSource(
   bounds.example_nodes = most.nodes;
   bounds.edges = most.edges;
   options.most_nodes = static_cast<std::uint32_t>(bounds.nodes);
+  const bool labelled = dataset->Find("edge_label") != nullptr;
   MILLRACE_ASSIGN_OR_RETURN(auto tables,
                             GraphTables::Make(std::move(dataset), parts, examples, bounds));
+  options.places = labelled || tables->needs_edge_places();
   std::vector<std::uint64_t> excluded;
   if (part.merge) excluded = parts.Get<ExcludePart>().examples;
   return std::shared_ptr<const Source>(std::make_shared<NeighborSource>(

@@ -45,7 +45,10 @@ class MemoryRows {
     return *label < 100;
   }
   void AskForRow(N node) const { static_cast<void>(begins.at(node)); }
-  void AskForEntry(std::uint64_t place) const { static_cast<void>(entries.at(place)); }
+  void AskForEntries(std::uint64_t place, std::uint64_t count) const {
+    static_cast<void>(entries.at(place));
+    static_cast<void>(entries.at(place + count - 1));
+  }
   Status BadRow(N node) const { return DataLoss("row " + std::to_string(node)); }
   Status BadEntry(std::uint64_t place) const { return DataLoss("entry " + std::to_string(place)); }
   Status BadLabel(std::uint64_t place) const { return DataLoss("label " + std::to_string(place)); }

@@ -31,7 +31,7 @@ void ForEachRow(std::uint32_t entries, std::uint32_t fanout, bool replace, Use u
   const std::uint32_t rows_at_once = 4000;
   PlaceDraws draws;
   std::vector<DrawnRow> rows;
-  std::vector<std::uint32_t> places(std::size_t{rows_at_once} * fanout);
+  std::vector<std::uint32_t> places(std::size_t{rows_at_once} * fanout + kDrawSlack);
   const std::uint32_t count = kDraws / fanout;
   for (std::uint32_t row = 0; row < count;) {
     rows.clear();
@@ -133,11 +133,11 @@ TEST_CASE("the places of a row say nothing about those of the next one, of anoth
   PlaceDraws draws;
   std::vector<DrawnRow> rows(kDraws);
   for (std::uint32_t i = 0; i < kDraws; ++i) rows[i] = {kEntries, i, 0};
-  std::vector<std::uint32_t> places(kDraws);
+  std::vector<std::uint32_t> places(kDraws + kDrawSlack);
   draws.Draw(rows, {kKey, 0, 1, false}, places.data());
   if (other == 0) std::rotate(rows.begin(), rows.begin() + 1, rows.end());
   for (DrawnRow& row : rows) row.relation = other == 1 ? 1 : 0;
-  std::vector<std::uint32_t> others(kDraws);
+  std::vector<std::uint32_t> others(kDraws + kDrawSlack);
   draws.Draw(rows, {other == 3 ? kKey + 1 : kKey, other == 2 ? 1u : 0u, 1, false}, others.data());
   for (std::uint32_t i = 0; i < kDraws; ++i) ++counts[places[i] * kEntries + others[i]];
   CheckLikely(
