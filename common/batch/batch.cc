@@ -72,7 +72,7 @@ Result<std::shared_ptr<const PackedBatch>> PackedBatch::Parse(std::span<const st
   MILLRACE_RETURN_IF_ERROR(CheckPayload(header, bytes.subspan(header.header_bytes)));
   return std::shared_ptr<const PackedBatch>(
       new PackedBatch(std::move(header.info), std::move(header.tensors), std::move(header.edges),
-                      header.header_bytes, bytes, std::move(owner)));
+                      header.header_bytes, bytes, std::move(owner), std::nullopt));
 }
 
 Result<std::shared_ptr<const PackedBatch>> PackedBatch::Parse(std::shared_ptr<const Buffer> buffer,
@@ -101,7 +101,7 @@ std::int64_t PackedBatch::ValueAt(std::size_t tensor, std::size_t element) const
 
 Digest128 PackedBatch::payload_hash() const { return Xxh3(payload()); }
 
-Digest128 PackedBatch::digest() const { return Xxh3(bytes_); }
+Digest128 PackedBatch::digest() const { return digest_ ? *digest_ : Xxh3(bytes_); }
 
 std::int64_t DeliveredTensor::ValueAt(std::size_t element) const {
   return internal::LoadValue(data, dtype, element);

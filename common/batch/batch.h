@@ -62,20 +62,21 @@ class PackedBatch {
   /// XXH3-128 of the payload: the hash that logs show. Computed at each call.
   Digest128 payload_hash() const;
   /// XXH3-128 of header and payload. Receivers check it, and copies of a batch are compared by it.
-  /// Computed at each call.
+  /// Known of a batch that was built here, and computed at each call of one that came as bytes.
   Digest128 digest() const;
 
  private:
   friend class BatchFrame;
   PackedBatch(BatchInfo info, std::vector<TensorPlace> tensors, std::vector<EdgeGroup> edges,
               std::size_t header_bytes, std::span<const std::byte> bytes,
-              std::shared_ptr<const void> owner)
+              std::shared_ptr<const void> owner, std::optional<Digest128> digest)
       : info_(std::move(info)),
         tensors_(std::move(tensors)),
         edges_(std::move(edges)),
         header_bytes_(header_bytes),
         bytes_(bytes),
-        owner_(std::move(owner)) {}
+        owner_(std::move(owner)),
+        digest_(digest) {}
 
   BatchInfo info_;
   std::vector<TensorPlace> tensors_;
@@ -83,6 +84,7 @@ class PackedBatch {
   std::size_t header_bytes_;
   std::span<const std::byte> bytes_;
   std::shared_ptr<const void> owner_;
+  std::optional<Digest128> digest_;
 };
 
 /// Saves bytes() and, after them, their digest. The file appears complete or not at all: it is

@@ -32,11 +32,21 @@ std::span<std::byte> BatchFrame::room(std::size_t tensor) {
   return buffer_->bytes().subspan(header_bytes_ + place.offset, place.bytes);
 }
 
+void BatchFrame::Filled(std::size_t tensor, std::uint64_t bytes) {
+  HashUpTo(header_bytes_ + places_[tensor].offset + bytes);
+}
+
+void BatchFrame::HashUpTo(std::size_t bytes) {
+  hash_.Update(buffer_->bytes().subspan(hashed_, bytes - hashed_));
+  hashed_ = bytes;
+}
+
 std::shared_ptr<const PackedBatch> BatchFrame::Finish() {
   const std::span<const std::byte> bytes = buffer_->bytes();
+  HashUpTo(bytes.size());
   return std::shared_ptr<const PackedBatch>(new PackedBatch(std::move(info_), std::move(places_),
                                                             std::move(edges_), header_bytes_, bytes,
-                                                            std::move(buffer_)));
+                                                            std::move(buffer_), hash_.Finish()));
 }
 
 }  // namespace millrace

@@ -1,14 +1,16 @@
 // A packed batch that is being put together: a buffer with the header written, and room for each
-// tensor of the payload.
+// tensor of the payload. Its bytes are hashed as they come.
 //
 // Not thread-safe.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "common/base/hash.h"
 #include "common/base/result.h"
 #include "common/batch/arena.h"
 #include "common/batch/batch.h"
@@ -29,16 +31,23 @@ class BatchFrame {
   /// kTensorAlignment.
   std::span<std::byte> room(std::size_t tensor);
 
+  /// The first `bytes` of a tensor's room are final, and all tensors before it. Need not be called:
+  /// what is told early is hashed while it lies in the processor's caches.
+  void Filled(std::size_t tensor, std::uint64_t bytes);
+
   /// The batch. Nothing else may be called afterwards. REQUIRES: all tensors are filled.
   std::shared_ptr<const PackedBatch> Finish();
 
  private:
   BatchFrame() = default;
+  void HashUpTo(std::size_t bytes);
 
   BatchInfo info_;
   std::vector<TensorPlace> places_;
   std::vector<EdgeGroup> edges_;
   std::size_t header_bytes_ = 0;
+  Xxh3Stream hash_;
+  std::size_t hashed_ = 0;  // bytes of the buffer
   std::shared_ptr<Buffer> buffer_;
 };
 

@@ -47,7 +47,8 @@ bool Narrow(const In* __restrict in, std::size_t n, Bounds<In> bounds, Out* __re
 
 void BatchWriter::Column::Grow(std::size_t bytes) {
   const std::size_t wanted = std::max({kFirstCapacity, 2 * capacity, size + bytes + kSlack});
-  std::unique_ptr<std::byte[]> grown(new std::byte[wanted]);
+  std::unique_ptr<std::byte[], Free> grown(new (std::align_val_t(kTensorAlignment))
+                                               std::byte[wanted]);
   if (size > 0) std::memcpy(grown.get(), data.get(), size);
   data = std::move(grown);
   capacity = wanted;
@@ -199,9 +200,13 @@ std::uint64_t BatchWriter::pending_bytes() const {
   return bytes;
 }
 
-Status BatchWriter::WriteValues(std::size_t tensor, std::span<std::byte> out) const {
+Status BatchWriter::WriteValues(std::size_t tensor, BatchFrame& frame, std::size_t to) const {
   const Column& column = columns_[tensor];
-  if (column.late != nullptr) return column.late->Write(tensor, *this, out);
+  const std::span<std::byte> out = frame.room(to);
+  if (column.late != nullptr) {
+    return column.late->Write(tensor, *this, out,
+                              [&](std::size_t bytes) { frame.Filled(to, bytes); });
+  }
   if (column.size > 0) std::memcpy(out.data(), column.data.get(), column.size);
   return OkStatus();
 }
@@ -254,7 +259,7 @@ Result<std::shared_ptr<const PackedBatch>> BatchWriter::Seal() {
   MILLRACE_RETURN_IF_ERROR(CheckComplete());
   MILLRACE_ASSIGN_OR_RETURN(BatchFrame frame, BatchFrame::Make(info_, Places(), edges_, *pool_));
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    MILLRACE_RETURN_IF_ERROR(WriteValues(i, frame.room(i)));
+    MILLRACE_RETURN_IF_ERROR(WriteValues(i, frame, i));
   }
   return frame.Finish();
 }

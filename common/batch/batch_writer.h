@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <vector>
@@ -29,6 +30,8 @@ namespace millrace {
 /// is known to be complete, because nothing can be taken back. The writer fills splits tensors
 /// itself, in EndExample. If batches are merged, append the graph at any time, and call EndGraph
 /// once: also if all examples are dropped.
+class BatchFrame;  // batch_frame.h
+
 class BatchWriter {
  public:
   /// InvalidArgument if the list breaks the rules of tensor_table.h. `pool` has to outlive the
@@ -128,8 +131,9 @@ class BatchWriter {
     assert(columns_[tensor].late == nullptr);
     return {columns_[tensor].data.get(), columns_[tensor].size};
   }
-  /// Writes all rows of a tensor, late or not. REQUIRES: out.size() is bytes(tensor).
-  Status WriteValues(std::size_t tensor, std::span<std::byte> out) const;
+  /// Writes all rows of a tensor, late or not, into tensor `to` of a frame, which has room for
+  /// exactly these.
+  Status WriteValues(std::size_t tensor, BatchFrame& frame, std::size_t to) const;
   std::uint64_t bytes(std::size_t tensor) const {
     return columns_[tensor].size + columns_[tensor].late_rows * columns_[tensor].row_bytes;
   }
@@ -163,7 +167,13 @@ class BatchWriter {
     void Grow(std::size_t bytes);
     std::uint64_t rows() const { return size / row_bytes + late_rows; }
 
-    std::unique_ptr<std::byte[]> data;
+    struct Free {
+      void operator()(std::byte* bytes) const {
+        ::operator delete[](bytes, std::align_val_t(kTensorAlignment));
+      }
+    };
+    /// At a multiple of kTensorAlignment: a store that straddles two lines takes twice as long.
+    std::unique_ptr<std::byte[], Free> data;
     std::size_t size = 0;
     std::size_t capacity = 0;
     std::uint32_t value_bytes = 1;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include "common/base/result.h"
@@ -15,14 +16,19 @@ class BatchWriter;
 
 class LateRows {
  public:
+  /// Is told how many bytes are final, from the first on. They are hashed while they still lie in
+  /// the processor's caches.
+  using Filled = std::function<void(std::size_t bytes)>;
+
   virtual ~LateRows() = default;
 
   /// The tensors whose rows may be late, by their numbers in the writer's list.
   virtual std::span<const std::size_t> tensors() const = 0;
   /// Writes all rows of such a tensor. `writer` has the other tensors of the batch. DataLoss if the
-  /// stored data are bad. REQUIRES: `out` has room for exactly these rows.
-  virtual Status Write(std::size_t tensor, const BatchWriter& writer,
-                       std::span<std::byte> out) const = 0;
+  /// stored data are bad. `filled` may be called meanwhile. REQUIRES: `out` has room for exactly
+  /// these rows.
+  virtual Status Write(std::size_t tensor, const BatchWriter& writer, std::span<std::byte> out,
+                       const Filled& filled) const = 0;
 };
 
 }  // namespace millrace

@@ -339,7 +339,7 @@ Result<std::shared_ptr<const PackedBatch>> TensorPlan::Seal(const BatchWriter& w
                             BatchFrame::Make(writer.info(), std::move(places), edges_, pool));
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     if (origins_[i].kind == Origin::Kind::kSource) {
-      MILLRACE_RETURN_IF_ERROR(writer.WriteValues(origins_[i].number, frame.room(i)));
+      MILLRACE_RETURN_IF_ERROR(writer.WriteValues(origins_[i].number, frame, i));
       continue;
     }
     const std::span<const std::byte> from = ValuesOf(i, writer, scratch);

@@ -120,20 +120,25 @@ Result<GatheredArrays> GatheredArrays::Make(const GraphDataset& dataset,
 }
 
 Status GatheredArrays::Write(std::size_t tensor, const BatchWriter& writer,
-                             std::span<std::byte> out) const {
+                             std::span<std::byte> out, const Filled& filled) const {
   const auto from = std::find_if(nodes_.begin(), nodes_.end(), [&](const Gathered& gathered) {
     return gathered.tensor == tensor;
   });
   const std::span<const std::byte> nodes = writer.values(node_);
   const auto copy = [&](auto zero) {
     using Node = decltype(zero);
+    const auto row_at = [&](std::uint32_t i) {
+      return std::uint64_t{LoadOnce<Node>(nodes.data() + i * sizeof(Node))};
+    };
     const auto count = static_cast<std::uint32_t>(nodes.size() / sizeof(Node));
-    return CopyRows(
-        *from, count,
-        [&](std::uint32_t i) {
-          return std::uint64_t{LoadOnce<Node>(nodes.data() + i * sizeof(Node))};
-        },
-        out.data());
+    const auto at_once = static_cast<std::uint32_t>(kFilledAtOnce / from->row_bytes + 1);
+    for (std::uint32_t begin = 0; begin < count;) {
+      const std::uint32_t end = begin + std::min(at_once, count - begin);
+      MILLRACE_RETURN_IF_ERROR(CopyRows(*from, begin, end, count, row_at, out.data()));
+      filled(end * from->row_bytes);
+      begin = end;
+    }
+    return OkStatus();
   };
   switch (writer.value_bytes(node_)) {
     case 1:

@@ -311,8 +311,8 @@ TEST_CASE("rows of several values are written in place", "[batch]") {
 class Repeated final : public LateRows {
  public:
   std::span<const std::size_t> tensors() const override { return tensors_; }
-  Status Write(std::size_t tensor, const BatchWriter& writer,
-               std::span<std::byte> out) const override {
+  Status Write(std::size_t tensor, const BatchWriter& writer, std::span<std::byte> out,
+               const Filled& filled) const override {
     if (!right) return DataLoss("the rows are gone");
     REQUIRE(tensor == 0);
     const std::span<const std::byte> values = writer.values(1);
@@ -321,6 +321,7 @@ class Repeated final : public LateRows {
       const auto value = static_cast<float>(values[i]);
       const std::array<float, 3> row = {value, value, value};
       std::memcpy(out.data() + 12 * i, row.data(), sizeof row);
+      if (i % 2 == 1) filled(12 * (i + 1));
     }
     return OkStatus();
   }
