@@ -42,8 +42,10 @@ struct SessionOptions {
   std::uint32_t epochs = 0;   // how many to read, counting the one that it starts in; 0: no end
   DType index_dtype = DType::kInt32;  // or kInt64
   /// How many bytes of packed batches are received ahead of the loop. The next batch always has its
-  /// own place beyond this.
+  /// own place beyond this. With `tune`, this is the limit, and fewer are received where they keep
+  /// the loop from waiting.
   std::uint64_t prefetch_bytes = std::uint64_t{256} << 20;
+  bool tune = true;
   /// The device that batches are delivered to: "host", or "cuda:N" for a GPU of this machine.
   std::string device = "host";
   /// How many batches are expanded on the device ahead of the loop, and how many bytes of them. The

@@ -20,6 +20,7 @@ void AddJobsCommand(Tool& tool);
 void AddStatusCommand(Tool& tool);
 void AddTopCommand(Tool& tool);
 void AddTraceCommand(Tool& tool);
+void AddTuneCommand(Tool& tool);
 void AddVerifyCommand(Tool& tool);
 void AddWarmCommand(Tool& tool);
 void AddWhereCommand(Tool& tool);
@@ -40,6 +41,7 @@ inline void AddAllCommands(Tool& tool) {
   AddStatusCommand(tool);
   AddTopCommand(tool);
   AddTraceCommand(tool);
+  AddTuneCommand(tool);
   AddVerifyCommand(tool);
   AddWarmCommand(tool);
   AddWhereCommand(tool);

@@ -217,6 +217,7 @@ Status Daemon::StartWorker() {
   worker.host_id = NetworkHostId();
   worker.dispatcher = dispatcher_ ? control_address_ : options_.dispatcher;
   worker.threads = options_.threads;
+  worker.threads_pinned = !options_.tune || options_.threads_given;
   worker.memory_bytes = options_.batch_memory();
   worker.memory_limit = options_.memory_limit;
   worker.version = MILLRACE_VERSION;

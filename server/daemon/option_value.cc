@@ -75,6 +75,19 @@ OptionValue Switch(bool DaemonOptions::*member) {
   return value;
 }
 
+OptionValue OnOff(bool DaemonOptions::*member) {
+  OptionValue value;
+  value.read = [member](const std::string& text, const HostLimits&, DaemonOptions& options) {
+    if (text != "on" && text != "off") return Unexpected("on or off", text);
+    options.*member = text == "on";
+    return OkStatus();
+  };
+  value.print = [member](const DaemonOptions& options) {
+    return std::string(options.*member ? "on" : "off");
+  };
+  return value;
+}
+
 OptionValue Whole(int DaemonOptions::*member, int min, int max) {
   return NumberValue(
       member, Bounds<int>{min, max},

@@ -29,6 +29,8 @@ struct OptionValue {
 OptionValue Text(std::string DaemonOptions::*member);
 /// true or false.
 OptionValue Switch(bool DaemonOptions::*member);
+/// `on` or `off`.
+OptionValue OnOff(bool DaemonOptions::*member);
 /// A whole number.
 OptionValue Whole(int DaemonOptions::*member, int min, int max);
 OptionValue Seconds(double DaemonOptions::*member, double min, double max);

@@ -244,6 +244,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   MILLRACE_RETURN_IF_ERROR(CheckExposed(texts, options));
   MILLRACE_RETURN_IF_ERROR(CheckEtcdTls(texts, options));
   MILLRACE_RETURN_IF_ERROR(CompleteCacheBytes(texts, options));
+  options.threads_given = texts.values.contains("threads");
   MILLRACE_RETURN_IF_ERROR(ReadDatasets(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadInMemory(texts, options));
   MILLRACE_RETURN_IF_ERROR(ReadPlugins(texts, host, options));

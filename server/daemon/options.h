@@ -52,6 +52,8 @@ struct DaemonOptions {
   std::string store;                            // etcd://…; empty: the embedded store in `state`
   std::uint64_t memory_limit = 0;               // bytes
   int threads = 0;
+  bool threads_given = false;  // in which case they are not tuned
+  bool tune = false;
   double grace = 0;           // seconds
   double attach_timeout = 0;  // seconds
   std::string name;

@@ -1,6 +1,7 @@
 """Every command that a document shows is run, with this machine's paths and ports in place of the
 document's."""
 
+import json
 import os
 import pathlib
 import re
@@ -23,7 +24,7 @@ COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/ch
            "./tests/fuzz/", "./tests/process/soak",
            "pip install ./client/python", "millrace import ", "torchrun ")
 # Commands that connect to a dispatcher.
-CLIENTS = ("status", "consume", "jobs", "top", "trace")
+CLIENTS = ("status", "consume", "jobs", "top", "trace", "tune")
 
 
 def commands(page):
@@ -114,11 +115,22 @@ def run_one(line, page, c, work):
     if arguments[0] == "top" and "--once" not in arguments:
         run_until_interrupted(arguments, page, line, c)
         return
+    if arguments[0] == "tune":
+        begin_training(arguments[arguments.index("--explain") + 1], c, work)
     done = subprocess.run([binary(program), *arguments], cwd=work, capture_output=True, text=True,
                           timeout=PATIENCE, check=False)
     check(done.returncode == 0, f"{page}: '{line}' ended with {done.returncode}:\n{done.stderr[-800:]}")
     if into is not None:
         into.write_text(done.stdout)
+
+
+def begin_training(job, c, work):
+    """Starts a consumer that goes on until the test ends, and waits until it has begun."""
+    c.start(job, binary("cli"), "consume", work / "train.yaml", "--job", job, "--address", c.address,
+            "--delay", "0.05")
+    wait_for(lambda: any(consumer["job"] == job for consumer in json.loads(
+        c.run("status", "--address", c.address, "--format", "json")).get("consumers", [])),
+             f"job {job} does not begin")
 
 
 def run_until_interrupted(arguments, page, line, c):

@@ -11,6 +11,7 @@
 
 #include "client/cli/text_table.h"
 #include "client/cli/top/top_rows.h"
+#include "client/cli/top/tuning_text.h"
 #include "common/transport/convert/drop_reasons.h"
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/wait_causes.h"
@@ -108,6 +109,17 @@ std::string PluginTable(const v1::ServiceStatus& status) {
     }
   }
   return plugins.size() == 0 ? "" : Section("processes of plugins", plugins);
+}
+
+/// The last decisions of tuning. Empty if there are none.
+std::string TuningTable(const v1::ServiceStatus& status) {
+  constexpr std::size_t kMost = 8;
+  TextTable tuning({"AGO", "WHO", "DECISION"});
+  for (const TuneEvent& event : TuneEvents(status)) {
+    if (tuning.size() == kMost) break;
+    tuning.Add({Period(event.age_seconds), event.who, event.decision});
+  }
+  return tuning.size() == 0 ? "" : Section("tuning, the last decisions", tuning);
 }
 
 std::string WaitText(const v1::Wait& wait) {
@@ -279,7 +291,7 @@ std::string StatusTable(const v1::ServiceStatus& status) {
                    fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()),
                    WaitText(consumer.now()), consumer.why()});
   }
-  return text + Section("consumers", consumers) + PortsTable(status);
+  return text + Section("consumers", consumers) + TuningTable(status) + PortsTable(status);
 }
 
 std::string DetailedStatusTable(const v1::ServiceStatus& status) {

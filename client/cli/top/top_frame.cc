@@ -13,6 +13,7 @@
 #include "client/cli/text_table.h"
 #include "client/cli/top/status_table.h"
 #include "client/cli/top/top_rows.h"
+#include "client/cli/top/tuning_text.h"
 #include "common/base/addresses.h"
 #include "common/base/wait_cause.h"
 #include "common/transport/convert/places.h"
@@ -231,6 +232,18 @@ std::string WaitedFor(WaitCause cause, const std::string& worker, const std::str
   }
 }
 
+List TuningList(const v1::ServiceStatus& now) {
+  List list;
+  list.wanted = false;
+  list.lines.push_back("LAST DECISIONS OF TUNING");
+  for (const TuneEvent& event : TuneEvents(now)) {
+    list.lines.push_back(fmt::format("{} ago, {}: {}", Period(event.age_seconds),
+                                     Printable(event.who), Printable(event.decision)));
+    list.alarms.push_back(false);
+  }
+  return list;
+}
+
 List WaitList(const std::vector<ConsumerRow>& rows, const WorkerNames& names) {
   struct Group {
     std::set<std::uint32_t> ranks;
@@ -326,7 +339,8 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
                              WorkerList(workers),
                              PluginList(PluginRows(before, now, view.sort)),
                              ConsumerList(consumers, names),
-                             WaitList(consumers, names)};
+                             WaitList(consumers, names),
+                             TuningList(now)};
   std::erase_if(lists, [](const List& list) { return !list.wanted && list.rows() == 0; });
   std::size_t room = 0;
   for (const List& list : lists) room += list.rows();

@@ -59,8 +59,7 @@ void Grants::GiveCredit() {
     // Credit cannot be taken back. It counts until the worker has used it, or its stream is closed.
     spoken_for += link.stream.receiving_bytes + link.credit_left();
   }
-  std::uint64_t free =
-      context_.options.prefetch_bytes - std::min(context_.options.prefetch_bytes, spoken_for);
+  std::uint64_t free = context_.ahead_bytes - std::min(context_.ahead_bytes, spoken_for);
   const double mean = stock_.MeanBytes();
   for (const HeldLease* held : leases_.ByNeed()) {
     WorkerLink* link = workers_.Find(held->lease.worker.id);

@@ -46,7 +46,10 @@ struct CloseStream {
   StreamId stream = 0;
   Status why;
 };
-using Action = std::variant<OpenAttach, SendAttach, OpenBatches, SendWants, CloseStream>;
+/// Frees memory that is kept for batches: fewer of them come from now on.
+struct TrimMemory {};
+using Action =
+    std::variant<OpenAttach, SendAttach, OpenBatches, SendWants, CloseStream, TrimMemory>;
 
 /// The facts that the machine needs about a complete batch whose digest was checked.
 struct Arrival {
@@ -82,7 +85,8 @@ struct Admission {
 struct SessionMachineOptions {
   std::string address;  // of the dispatcher; several addresses have commas between them
   v1::Hello hello;      // the machine sets session, admitted and highest_term
-  std::uint64_t prefetch_bytes = 256u << 20;
+  std::uint64_t prefetch_bytes = 256u << 20;  // at most, if they are tuned
+  bool tune = false;
   Duration connect_timeout = std::chrono::seconds(30);  // until the dispatcher's first message
   Duration attach_timeout{0};  // until the Welcome; 0: as long as the dispatcher says wait
 };

@@ -55,6 +55,7 @@ struct SessionContext {
   const std::shared_ptr<Logger> logger;
   ActionOutlet actions;
   StaleMarks stale;
+  std::uint64_t ahead_bytes = options.prefetch_bytes;  // as SessionTuning says
 };
 
 }  // namespace millrace::client

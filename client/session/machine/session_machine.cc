@@ -22,6 +22,7 @@ SessionMachine::SessionMachine(SessionMachineOptions options, std::function<doub
       self_leases_(context_, attach_, stock_, leases_, workers_),
       waits_(attach_, stock_, supply_),
       grants_(context_, attach_, stock_, supply_, waits_, leases_, workers_),
+      tuning_(context_),
       report_({attach_, stock_, leases_, workers_, supply_, self_leases_, waits_}) {}
 
 void SessionMachine::Start(Time now) {
@@ -78,7 +79,10 @@ void SessionMachine::OnAttachMessage(StreamId stream, const v1::AttachResponse& 
       self_leases_.OnWelcome(now);
       const Status welcome = attach_.OnWelcome(message.welcome(), workers_, now);
       if (!welcome.ok()) End(welcome);
-      if (!admitted && attach_.admission()) stock_.OnAdmitted();
+      if (!admitted && attach_.admission()) {
+        stock_.OnAdmitted();
+        tuning_.Start(report_.Counted(), now);
+      }
     }
     if (attach_.admission() && message.leases_size() > 0 && supply_.OnLeases(message)) {
       attach_.OnLeased();
@@ -111,7 +115,14 @@ void SessionMachine::SendReportWhereDue(Time now) {
   // A session that is not admitted yet has nothing to report. It sends an empty report, so that the
   // dispatcher hears from it.
   if (!bye && !report) report.emplace();
+  AddTuning(report, now);
   attach_.SendReport(bye, std::move(report), now);
+}
+
+void SessionMachine::AddTuning(std::optional<v1::Report>& report, Time now) {
+  if (!report || !attach_.admission() || tuning_told_ == tuning_.changes()) return;
+  tuning_.AddTo(*report->mutable_tuning(), now);
+  tuning_told_ = tuning_.changes();
 }
 
 std::optional<v1::Report> SessionMachine::MakeReport(Time now) const {
@@ -165,6 +176,7 @@ void SessionMachine::OnBatchesClosed(StreamId stream, const Status& status, Time
 void SessionMachine::OnTaken(Time now) {
   Enter(now);
   stock_.Take();
+  tuning_.OnTaken(stock_);
   workers_.ForgetRefusals(stock_.next());
   waits_.OnTaken(now);
   context_.stale.MarkReport();
@@ -200,10 +212,14 @@ void SessionMachine::CheckTimes(Time now) {
   if (!status_.ok()) return;
   if (const Status late = attach_.CheckTimes(now); !late.ok()) return End(late);
   if (attach_.ConnectDue(now)) {
-    attach_.Connect(MakeReport(now), now);
+    std::optional<v1::Report> report = MakeReport(now);
+    tuning_told_ = 0;
+    AddTuning(report, now);
+    attach_.Connect(std::move(report), now);
     if (attach_.admission()) stock_.OnLeasesAsked();
   }
   supply_.CheckTimes(now);
+  tuning_.CheckTime(report_.Counted(), stock_, now);
 }
 
 Time SessionMachine::NextTick() const {
@@ -213,6 +229,7 @@ Time SessionMachine::NextTick() const {
   grants_.AddTimes(next);
   self_leases_.AddTimes(next);
   supply_.AddTimes(next);
+  tuning_.AddTimes(next);
   return next.due();
 }
 

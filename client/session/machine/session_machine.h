@@ -42,6 +42,7 @@
 #include "client/session/machine/session_actions.h"
 #include "client/session/machine/session_context.h"
 #include "client/session/machine/session_report.h"
+#include "client/session/machine/session_tuning.h"
 #include "client/session/machine/stats.h"
 #include "client/session/machine/stock.h"
 #include "client/session/machine/supply.h"
@@ -137,6 +138,8 @@ class SessionMachine {
   void SendReportWhereDue(Time now);
   /// Returns none before the session is admitted.
   std::optional<v1::Report> MakeReport(Time now) const;
+  /// Adds how the session is tuned if the dispatcher does not know it.
+  void AddTuning(std::optional<v1::Report>& report, Time now);
 
   SessionContext context_;
   Status status_;
@@ -151,6 +154,8 @@ class SessionMachine {
   SelfLeases self_leases_;
   Waits waits_;
   Grants grants_;
+  SessionTuning tuning_;
+  std::uint64_t tuning_told_ = 0;  // SessionTuning::changes() as the dispatcher knows them
   const SessionReport report_;
 };
 

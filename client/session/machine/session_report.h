@@ -35,11 +35,10 @@ class SessionReport {
   /// REQUIRES: the session is admitted.
   v1::Report Make(bool ended, Time now) const;
   SessionStats Stats(Time now) const;
-
- private:
   /// The statistics as of the last event.
   SessionStats Counted() const;
 
+ private:
   const Parts parts_;
 };
 

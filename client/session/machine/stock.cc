@@ -102,7 +102,7 @@ double Stock::MeanBytes() const {
 }
 
 std::uint64_t Stock::window() const {
-  const double by_bytes = 1 + static_cast<double>(context_.options.prefetch_bytes) / MeanBytes();
+  const double by_bytes = 1 + static_cast<double>(context_.ahead_bytes) / MeanBytes();
   std::uint64_t batches = std::min(kLargestWindow, kFirstWindow + kWindowGrowth * arrived_);
   if (by_bytes < static_cast<double>(batches)) batches = static_cast<std::uint64_t>(by_bytes);
   const std::uint64_t loop = loop_holds_ - std::min(loop_holds_, kFreeLoopHolds);

@@ -243,7 +243,7 @@ Verdict Supply::OnArrival(WorkerLink& link, const Arrival& arrival, Time now) {
     return Verdict::kWrong;
   }
 
-  link.credit_limit.OnBatch(arrival.bytes, context_.options.prefetch_bytes);
+  link.credit_limit.OnBatch(arrival.bytes, context_.ahead_bytes);
   const std::uint64_t step = attach_.steps().Index(arrival.at);
   Verdict verdict = Verdict::kTaken;
   if (step < stock_.next() && !IsMutant(Mutant::kCopyDeliveredTwice)) {

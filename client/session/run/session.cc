@@ -45,6 +45,7 @@ Result<client::SessionMachineOptions> MachineOptions(const SessionOptions& optio
   client::SessionMachineOptions machine;
   machine.address = options.address;
   machine.prefetch_bytes = options.prefetch_bytes;
+  machine.tune = options.tune;
   machine.connect_timeout = Timeout(options.connect_timeout_seconds);
   machine.attach_timeout = Timeout(options.attach_timeout_seconds);
   v1::Hello& hello = machine.hello;

@@ -302,6 +302,8 @@ void SessionRunner::Perform(client::Action action) {
     };
     end(attach_streams_);
     end(batch_streams_);
+  } else if (std::holds_alternative<client::TrimMemory>(action)) {
+    pool_->Trim();
   }
 }
 

@@ -313,6 +313,11 @@ void DispatcherFacts::On(const SessionReported& u) {
   AddSample(session.samples, u.report.counters(), u.at);
   session.early_report.reset();
   session.report = u.report;
+  if (u.report.has_tuning()) {
+    session.tuning = u.report.tuning();
+    session.tuning_told = u.at;
+    session.report->clear_tuning();
+  }
 }
 
 void DispatcherFacts::On(const SessionReportedEarly& u) {
@@ -364,6 +369,11 @@ void DispatcherFacts::On(const WorkerReported& u) {
   worker.ready = ReadyPlans(u.report);
   worker.loopback = IsLoopback(u.report.self().address());
   for (auto& [id, dataset] : *worker.report.mutable_datasets()) dataset.clear_file_list();
+  if (u.report.has_tuning()) {
+    worker.tuning = u.report.tuning();
+    worker.tuning_told = u.at;
+    worker.report.clear_tuning();
+  }
   worker.stream = u.stream;
   worker.heard = u.at;
   worker.granted_batches = 0;

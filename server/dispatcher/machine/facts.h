@@ -89,8 +89,10 @@ struct SessionFacts {
   Time heard;                              // when its last message came
   std::optional<Time> held_up;             // since when it waits for others that hold its job
   std::string why;                         // what it waits for, as it was last told
-  std::optional<v1::Report> report;        // its last one, without the held leases
+  std::optional<v1::Report> report;        // its last one, without the held leases and tuning
   std::optional<v1::Report> early_report;  // one that came before this dispatcher admitted it
+  v1::Tuning tuning;                       // the last one that it told
+  Time tuning_told;
   LeaseTable leases;
   std::map<Number, FailingWorker> failing;
   std::deque<CounterSample> samples;  // of the last minute, oldest first
@@ -101,7 +103,9 @@ struct SessionFacts {
 /// A worker, as its last report describes it.
 struct Worker {
   Number id;
-  v1::WorkRequest report;       // without file lists
+  v1::WorkRequest report;  // without file lists and tuning
+  v1::Tuning tuning;       // the last one that it told
+  Time tuning_told;
   std::set<std::string> ready;  // fingerprints of its ready plans
   bool loopback = false;        // whether only its own host reaches its address
   StreamId stream = 0;

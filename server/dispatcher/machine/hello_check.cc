@@ -28,6 +28,9 @@ constexpr std::uint32_t kMaxReplica = 1u << 16;
 constexpr int kMaxOverrides = 256;
 constexpr int kMaxFailing = 1024;
 constexpr int kMaxStages = 256;
+constexpr int kMaxTuneSettings = 64;
+constexpr int kMaxTuneDecisions = 64;
+constexpr std::size_t kMaxTuneText = 64;
 constexpr int kMaxPluginProcesses = 4096;  // of all objects together
 constexpr std::size_t kMaxDatasets = 1024;
 constexpr int kMaxWorkerPlans = 1024;
@@ -239,6 +242,24 @@ Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello) {
       FromProto(hello.start()).ToString()));
 }
 
+/// Checks what a process says of its tuning, which is kept for as long as the process.
+Status CheckTuning(const v1::Tuning& tuning) {
+  if (tuning.settings_size() > kMaxTuneSettings || tuning.decisions_size() > kMaxTuneDecisions) {
+    return InvalidArgument(fmt::format(
+        "tuning of {} settings with {} decisions: expected at most {} and {}",
+        tuning.settings_size(), tuning.decisions_size(), kMaxTuneSettings, kMaxTuneDecisions));
+  }
+  for (const v1::TuneSetting& setting : tuning.settings()) {
+    MILLRACE_RETURN_IF_ERROR(CheckText("a setting's name", setting.name(), kMaxTuneText));
+  }
+  for (const v1::TuneDecision& decision : tuning.decisions()) {
+    MILLRACE_RETURN_IF_ERROR(CheckText("a setting's name", decision.setting(), kMaxTuneText));
+    MILLRACE_RETURN_IF_ERROR(CheckText("a cause of waits", decision.waited_for(), kMaxTuneText));
+    MILLRACE_RETURN_IF_ERROR(CheckText("an outcome", decision.outcome(), kMaxTuneText));
+  }
+  return OkStatus();
+}
+
 Status CheckWorkRequest(const v1::WorkRequest& request) {
   MILLRACE_RETURN_IF_ERROR(CheckProtocol("worker", request.protocol()));
   if (request.nonce().size() != 16) {
@@ -248,6 +269,7 @@ Status CheckWorkRequest(const v1::WorkRequest& request) {
   MILLRACE_RETURN_IF_ERROR(CheckText("the worker's name", request.name(), kMaxNameBytes));
   MILLRACE_RETURN_IF_ERROR(CheckText("the worker's version", request.version(), kMaxNameBytes));
   MILLRACE_RETURN_IF_ERROR(CheckWorkerRef(request.self()));
+  MILLRACE_RETURN_IF_ERROR(CheckTuning(request.tuning()));
   const std::string& address = request.self().address();
   if (address.empty()) return InvalidArgument("the worker has no address: set `advertise`");
   if (IsWildcard(address)) {
@@ -316,6 +338,7 @@ Status CheckReportSize(const v1::Report& report, const DispatcherOptions& option
     return InvalidArgument(fmt::format("a report names {} failing workers: expected at most {}",
                                        report.failing_size(), kMaxFailing));
   }
+  MILLRACE_RETURN_IF_ERROR(CheckTuning(report.tuning()));
   const v1::Counters& counters = report.counters();
   if (counters.dropped_size() > kMaxCounters || counters.waited_size() > kMaxCounters) {
     return InvalidArgument(fmt::format(

@@ -26,6 +26,14 @@ Position NextOf(const SessionFacts& session) {
   return session.plan ? session.plan->start : session.wanted_start();
 }
 
+/// `old`: how long ago it was told.
+void AddTuning(const v1::Tuning& tuning, Duration old, v1::Tuning& out) {
+  out = tuning;
+  for (v1::TuneDecision& decision : *out.mutable_decisions()) {
+    decision.set_age_seconds(decision.age_seconds() + ToSeconds(old));
+  }
+}
+
 void AddConsumer(const DispatcherMachine& dispatcher, const SessionFacts& session, Time now,
                  v1::ServiceStatus& status) {
   v1::ConsumerStatus& out = *status.add_consumers();
@@ -53,6 +61,7 @@ void AddConsumer(const DispatcherMachine& dispatcher, const SessionFacts& sessio
   *out.mutable_waited() = report.counters().waited();
   out.set_waited_seconds(WaitedSeconds(report.counters()));
   out.set_waited_last_minute_seconds(RatesOf(session).waited_seconds);
+  AddTuning(session.tuning, now - session.tuning_told, *out.mutable_tuning());
   if (!session.samples.empty()) {
     const Time counted = session.samples.back().at;
     out.set_counted_seconds(ToSeconds(counted - dispatcher.facts().booted()));
@@ -198,6 +207,7 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherFacts& 
   *out.mutable_plugins() = report.plugins();
   if (report.has_security()) *out.mutable_security() = report.security();
   out.set_counted_seconds(ToSeconds(worker.heard - facts.booted()));
+  AddTuning(worker.tuning, now - worker.tuning_told, *out.mutable_tuning());
 }
 
 }  // namespace

@@ -76,6 +76,10 @@ std::optional<SharedBatch::Wanting> BuildQueue::Choose() {
   return SharedBatch::Wanting{best_stream, std::get<Key>(*best)};
 }
 
+bool BuildQueue::anyone_waits() const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job.second.waits; });
+}
+
 std::optional<BuildQueue::Task> BuildQueue::Next() {
   for (bool forgot = false;;) {
     const std::optional<SharedBatch::Wanting> chosen = Choose();

@@ -95,6 +95,8 @@ class BuildQueue {
   std::optional<BuildUnderWay> Building(StreamId stream) const;
   /// How many batches may be built and are not begun yet. Shared ones count once.
   std::uint64_t pending() const { return pending_; }
+  /// Whether a consumer waited for a batch at the last call of Next.
+  bool anyone_waits() const;
   /// How many jobs have streams.
   std::size_t jobs() const { return jobs_.size(); }
   /// How many leases the streams want from this worker.

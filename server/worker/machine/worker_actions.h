@@ -26,11 +26,12 @@ struct WorkerOptions {
   std::string unix_socket;  // where consumers of this host reach it; empty: no such socket
   std::string dispatcher;   // host:port, or several with commas between them
   int threads = 1;
+  bool threads_pinned = true;             // whether always all of them build
   std::uint64_t memory_bytes = 1u << 30;  // limit of batches that are built and not sent
   std::uint64_t memory_limit = 0;         // limit of the process in bytes; 0: no limit
   std::function<MemoryUse()> memory_use;  // memory of the process; null: ask the kernel
   std::string version;
-  std::size_t max_streams = 20'000;  // consumers' streams at once
+  std::size_t max_streams = 20'000;            // consumers' streams at once
   std::function<v1::PortSecurity()> security;  // how its batch port is protected; null: not said
 };
 

@@ -8,6 +8,7 @@
 #include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
+#include "common/base/wait_cause.h"
 #include "common/transport/convert/places.h"
 
 namespace millrace {
@@ -43,12 +44,14 @@ WorkerMachine::WorkerMachine(WorkerOptions options, std::string nonce,
       dispatchers_(SplitAddresses(options_.dispatcher)),
       random_(std::move(random)),
       log_(std::move(log)),
-      queue_(options_.memory_bytes) {}
+      queue_(options_.memory_bytes),
+      tuning_(options_.threads, options_.threads_pinned) {}
 
 std::vector<WorkerAction::Any> WorkerMachine::TakeActions() { return std::exchange(actions_, {}); }
 
 void WorkerMachine::Start(Time now) {
   last_look_ = last_tick_ = now;
+  tuning_.Start(now);
   Connect(now);
 }
 
@@ -356,6 +359,7 @@ WorkerMachine::StageTotal& WorkerMachine::TotalOf(std::string_view stage) {
 
 std::optional<BuildQueue::Task> WorkerMachine::NextBuild(Time now) {
   std::optional<BuildQueue::Task> task = queue_.Next();
+  tuning_.OnAsked(task.has_value(), queue_.anyone_waits(), now);
   PumpReady(now);
   return task;
 }
@@ -371,12 +375,18 @@ void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const 
   }
   mean_build_seconds_ =
       mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
+  double python_seconds = 0;
+  for (const StageTook& stage : stages) {
+    if (IsPythonStage(stage.stage)) python_seconds += stage.seconds;
+  }
+  tuning_.OnEnded(2 * python_seconds > seconds, now);
   queue_.Built(task, std::move(batch), bytes, seconds);
   PumpReady(now);
 }
 
 void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
   log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
+  tuning_.OnEnded(false, now);
   // The files are looked at now, not at the next period: other batches would fail as well.
   if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
   for (const auto& [of, at] : queue_.GiveUp(task)) {

@@ -33,6 +33,7 @@
 #include "server/worker/machine/build_queue.h"
 #include "server/worker/machine/measure_queue.h"
 #include "server/worker/machine/worker_actions.h"
+#include "server/worker/machine/worker_tuning.h"
 
 namespace millrace {
 
@@ -141,6 +142,8 @@ class WorkerMachine {
   /// Tells that examples were measured, or why they cannot be.
   void OnMeasured(const MeasureJob& job, Result<std::vector<v1::MeasuredColumn>> columns, Time now);
   const MeasureQueue& measuring() const { return measuring_; }
+  /// How many threads may build now: those beyond it have to rest.
+  int threads() const { return tuning_.threads(); }
 
   std::vector<WorkerAction::Any> TakeActions();
 
@@ -224,6 +227,7 @@ class WorkerMachine {
   bool draining_ = false;
   BuildQueue queue_;
   MeasureQueue measuring_;
+  WorkerTuning tuning_;
   std::map<StreamId, StreamEntry> streams_;
   std::map<std::string, KeptPlan> plans_;
   Time last_look_;
@@ -244,6 +248,7 @@ class WorkerMachine {
     bool report_due = false;
     bool registered = false;
     Time reported;
+    std::uint64_t tuning_told = 0;  // WorkerTuning::changes() as the stream has told them
     Time heard;
     Time retry_at;
     Time opened;

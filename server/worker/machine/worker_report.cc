@@ -32,6 +32,7 @@ void WorkerMachine::Tick(Time now) {
     last_look_ = now;
     actions_.push_back(WorkerAction::LookAtFiles{});
   }
+  if (tuning_.Tick(queue_.jobs() > 0, now, *log_)) WakeBuilders();
   // Want lists that came while the process stood still are read only after this tick. So that time
   // does not count as silence.
   const Duration missed = now - std::exchange(last_tick_, now);
@@ -71,6 +72,7 @@ void WorkerMachine::Connect(Time now) {
   work_.open = true;
   work_.writing = work_.registered = false;
   work_.heard = work_.opened = now;
+  work_.tuning_told = 0;
   measuring_.SendAgain();
   actions_.push_back(WorkerAction::OpenWork{work_.attempt, dispatcher()});
   SendReport(now);
@@ -199,6 +201,10 @@ void WorkerMachine::SendReport(Time now) {
   work_.writing = true;
   work_.reported = now;
   v1::WorkRequest report = MakeReport(now);
+  if (work_.tuning_told != tuning_.changes()) {
+    tuning_.AddTo(*report.mutable_tuning(), now);
+    work_.tuning_told = tuning_.changes();
+  }
   measuring_.AddTo(report, now);
   actions_.push_back(WorkerAction::SendWork{work_.attempt, std::move(report),
                                             std::exchange(file_lists_wanted_, {})});
@@ -231,7 +237,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
     }
   }
   report.set_queue_seconds(static_cast<double>(queue_.pending()) * mean_build_seconds_ /
-                           std::max(1, options_.threads));
+                           tuning_.threads());
   report.set_memory_bytes(queue_.built_bytes() + queue_.kept_bytes());
   report.set_memory_limit_bytes(queue_.memory_budget());
   report.set_streams(static_cast<std::uint32_t>(streams_.size()));
@@ -243,7 +249,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
     seconds.set_count(total.count);
   }
   report.set_send_blocked_seconds(SendBlockedSeconds(now));
-  report.set_threads(static_cast<std::uint32_t>(options_.threads));
+  report.set_threads(static_cast<std::uint32_t>(tuning_.threads()));
   report.set_version(options_.version);
   report.set_highest_term(term_);
   report.set_sent_batches(sent_batches_);

@@ -91,7 +91,7 @@ void WorkerService::Start() {
       });
   for (int i = 0; i < options_.threads; ++i) {
     BuilderScratch& scratch = scratch_.emplace_back();
-    threads_.emplace_back([this, &scratch] { BuildLoop(scratch); });
+    threads_.emplace_back([this, i, &scratch] { BuildLoop(i, scratch); });
   }
   threads_.emplace_back([this] { OpenDatasets(); });
   threads_.emplace_back([this] { PrepareLoop(); });

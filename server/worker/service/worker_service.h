@@ -174,11 +174,12 @@ class WorkerService final : public WorkerEndpoint,
   /// May take long, because what is beyond the limit is freed. REQUIRES: there is a cache.
   void SetCacheLimit(std::uint64_t bytes) MILLRACE_EXCLUDES(mutex_);
   // worker_threads.cc
-  void BuildLoop(BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
+  /// `number`: of the thread, from 0.
+  void BuildLoop(int number, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
   /// Waits for the next batch whose plan is ready, or for examples to measure where there is no
   /// batch to build. Forgets scratch of plans that are gone, and `measurer` if there is nothing to
   /// measure. Nothing where the service stops.
-  std::optional<Work> TakeWork(BuilderScratch& scratch, ThreadMeasurer& measurer)
+  std::optional<Work> TakeWork(int number, BuilderScratch& scratch, ThreadMeasurer& measurer)
       MILLRACE_EXCLUDES(mutex_);
   std::optional<Build> TakeBuild(BuilderScratch& scratch) MILLRACE_REQUIRES(mutex_);
   void Measure(const MeasureJob& job, ThreadMeasurer& measurer) MILLRACE_EXCLUDES(mutex_);

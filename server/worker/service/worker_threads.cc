@@ -73,9 +73,9 @@ Result<WorkerMachine::ReadyPlan> Compile(PlanProvider& provider, const v1::PlanS
 
 }  // namespace
 
-void WorkerService::BuildLoop(BuilderScratch& scratch) {
+void WorkerService::BuildLoop(int number, BuilderScratch& scratch) {
   ThreadMeasurer measurer;
-  while (std::optional<Work> work = TakeWork(scratch, measurer)) {
+  while (std::optional<Work> work = TakeWork(number, scratch, measurer)) {
     if (const auto* build = std::get_if<Build>(&*work)) {
       OnBuilt(BuildOne(*build, scratch), scratch);
     } else {
@@ -84,10 +84,17 @@ void WorkerService::BuildLoop(BuilderScratch& scratch) {
   }
 }
 
-std::optional<WorkerService::Work> WorkerService::TakeWork(BuilderScratch& scratch,
+std::optional<WorkerService::Work> WorkerService::TakeWork(int number, BuilderScratch& scratch,
                                                            ThreadMeasurer& measurer) {
   MutexLock lock(mutex_);
   while (!stopping_) {
+    if (number >= machine_.threads()) {
+      // A thread that rests gives its memory back.
+      scratch.Forget([](const std::string&) { return true; });
+      measurer = {};
+      work_available_.Wait(mutex_);
+      continue;
+    }
     if (std::optional<Build> build = TakeBuild(scratch)) return Work(*std::move(build));
     if (stopping_) break;
     if (std::optional<MeasureJob> job = machine_.NextMeasure()) return Work(*std::move(job));

@@ -215,6 +215,7 @@ const std::map<std::string, std::string>& OtherValues() {
                                                             {"store", "etcd://a:1,b:2/p"},
                                                             {"memory_limit", "300MB"},
                                                             {"threads", "3"},
+                                                            {"tune", "off"},
                                                             {"grace", "0.1"},
                                                             {"attach_timeout", "1e-1"},
                                                             {"name", "- true"},
@@ -259,8 +260,8 @@ TEST_CASE("what is printed reads back as the same options", "[config]") {
 TEST_CASE("a role prints its own options only, with help, bounds and default", "[config]") {
   const std::string config = PrintConfig(Make({}, Role::kWorker).value());
   CHECK(config.find("# millraced worker\n") == 0);
-  CHECK(config.find("threads: 8  # batches built at once, 1 to 1024 [the CPUs of affinity and "
-                    "cgroup]\n") != std::string::npos);
+  CHECK(config.find("threads: 8  # batches built at once; tuned up to this number unless it is "
+                    "given, 1 to 1024 [the CPUs of affinity and cgroup]\n") != std::string::npos);
   CHECK(config.find("\ndispatcher: 127.0.0.1:7700") != std::string::npos);
   CHECK(config.find("attach_timeout") == std::string::npos);
 }

@@ -79,6 +79,14 @@ TEST_CASE("memory has units, a least, and at most what the host has", "[options]
         "option memory_limit: expected at most the machine's 1000000000 bytes, got '1GiB'");
 }
 
+TEST_CASE("threads that are given are not tuned, and tuning is on or off", "[options]") {
+  CHECK(Make({})->tune);
+  CHECK_FALSE(Make({})->threads_given);
+  CHECK(Make({{"threads", "2"}})->threads_given);
+  CHECK_FALSE(Make({{"tune", "off"}})->tune);
+  CHECK(ErrorOfOption("tune", "false") == "option tune: expected on or off, got 'false'");
+}
+
 TEST_CASE("a switch is true or false", "[options]") {
   CHECK(Make({{"skip_bad", "true"}})->skip_bad);
   CHECK_FALSE(Make({{"shared_memory", "false"}})->shared_memory);

@@ -62,6 +62,7 @@ class Machine {
     std::uint32_t priority = 1;
     Position start;
     std::uint64_t prefetch_bytes = 100'000;
+    bool tune = false;
     std::uint64_t max_batch_bytes = 1000;  // the dispatcher's estimate
     double random = 0.5;
     std::string address = "dispatcher:1";
@@ -72,6 +73,7 @@ class Machine {
     SessionMachineOptions state_options;
     state_options.address = options.address;
     state_options.prefetch_bytes = options.prefetch_bytes;
+    state_options.tune = options.tune;
     state_options.hello.set_job("j");
     state_options.hello.set_rank(options.rank);
     state_options.hello.set_world_size(options.steps.world_size);

@@ -216,6 +216,63 @@ TEST_CASE("status shows what a consumer grants and which workers failed it", "[s
   CHECK(consumer.failing(0).reason() == "connection refused");
 }
 
+/// A tuning whose one decision was made 4 s ago.
+v1::Tuning ATuning() {
+  v1::Tuning tuning;
+  tuning.add_settings()->set_name("threads");
+  v1::TuneDecision& decision = *tuning.add_decisions();
+  decision.set_setting("threads");
+  decision.set_age_seconds(4);
+  return tuning;
+}
+
+TEST_CASE("status remembers how workers and consumers are tuned, and how long ago",
+          "[status][tune]") {
+  Harness h;
+  const StreamId worker = h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{.world_size = 1});
+  v1::WorkRequest told = h.workers[worker];
+  *told.mutable_tuning() = ATuning();
+  h.Work(worker, told);
+  v1::Report report;
+  ToProto(Position{0, 0}, report.mutable_next());
+  report.set_window(8);
+  *report.mutable_tuning() = ATuning();
+  h.Report(stream, report);
+  h.talking = {stream};
+  h.Advance(seconds(10));  // other reports come, which do not have it
+  const v1::ServiceStatus status = StatusOf(h);
+  for (const v1::Tuning& tuning : {status.workers(0).tuning(), status.consumers(0).tuning()}) {
+    REQUIRE(tuning.decisions_size() == 1);
+    CHECK(tuning.decisions(0).age_seconds() == Approx(14));
+    CHECK(tuning.settings(0).name() == "threads");
+  }
+}
+
+TEST_CASE("a tuning that no process has is refused", "[work][report][tune][hostile]") {
+  v1::Tuning tuning = ATuning();
+  SECTION("too many decisions") {
+    while (tuning.decisions_size() <= 64) tuning.add_decisions();
+  }
+  SECTION("too many settings") {
+    while (tuning.settings_size() <= 64) tuning.add_settings();
+  }
+  SECTION("a long name") { tuning.mutable_settings(0)->set_name(std::string(65, 'x')); }
+  SECTION("a line break") { tuning.mutable_decisions(0)->set_waited_for("a\nb"); }
+  Harness h;
+  const StreamId worker = h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{.world_size = 1});
+  v1::WorkRequest told = h.workers[worker];
+  *told.mutable_tuning() = tuning;
+  h.Work(worker, told);
+  CHECK(h.ClosedWith(worker).code() == StatusCode::kInvalidArgument);
+  v1::Report report;
+  ToProto(Position{0, 0}, report.mutable_next());
+  *report.mutable_tuning() = tuning;
+  h.Report(stream, report);
+  CHECK_THAT(h.ClosedWith(stream).message(), Contains("expected"));
+}
+
 TEST_CASE("figures of more than a minute ago leave the rates", "[status]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});

@@ -1,0 +1,28 @@
+// How workers and consumers tune themselves, as text for people.
+//
+// Pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "millrace/v1/dispatcher.pb.h"
+
+namespace millrace::cli {
+
+/// A decision of somebody's tuning.
+struct TuneEvent {
+  std::string who;  // "rank 3 of JOB", or a worker's name
+  double age_seconds = 0;
+  std::string decision;  // in one line
+};
+
+/// All decisions that a status knows, the newest first.
+std::vector<TuneEvent> TuneEvents(const v1::ServiceStatus& status);
+
+/// The story of a job: for each rank, and for each worker, the settings with their limits, what was
+/// waited for, and the decisions, the oldest first. NotFound if nobody reads that job now.
+Result<std::string> TuneStory(const v1::ServiceStatus& status, const std::string& job);
+
+}  // namespace millrace::cli

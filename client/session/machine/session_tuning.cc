@@ -1,0 +1,129 @@
+#include "client/session/machine/session_tuning.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <string>
+
+#include "common/base/wait_cause.h"
+#include "common/transport/convert/tuning.h"
+
+namespace millrace::client {
+namespace {
+
+constexpr Duration kSecond = std::chrono::seconds(1);
+/// The stock keeps in its worst moment as many batches as the loop takes in this time, so that the
+/// loop does not wait if a worker is lost: that is noticed after 3 s. But no more than these bytes,
+/// and no fewer than these batches.
+constexpr double kCoverSeconds = 4;
+constexpr double kCoverBytes = 16 << 20;
+constexpr double kLeastCover = 2;
+/// Fewer bytes are worth a change if they are at most such a share of the present ones.
+constexpr double kWorthIt = 0.75;
+
+/// Whether more bytes ahead could prevent waits for this cause. They cannot while the session is
+/// not admitted, and where the loop itself holds the batches.
+bool AheadHelps(WaitCause cause) {
+  return cause != WaitCause::kNone && cause != WaitCause::kAttach && cause != WaitCause::kSlot;
+}
+
+}  // namespace
+
+SessionTuning::SessionTuning(SessionContext& context)
+    : context_(context),
+      settings_{{.name = "prefetch_bytes",
+                 .value = static_cast<double>(context.options.prefetch_bytes),
+                 .least = 0,
+                 .most = static_cast<double>(context.options.prefetch_bytes),
+                 .pinned = !context.options.tune}} {}
+
+void SessionTuning::Start(const SessionStats& counted, Time now) {
+  if (settings_[kAhead].pinned) return;
+  started_ = true;
+  began_ = now;
+  before_ = counted;
+  second_ = {.fewest = std::numeric_limits<std::uint64_t>::max()};
+}
+
+void SessionTuning::OnTaken(const Stock& stock) {
+  ++second_.taken;
+  second_.fewest = std::min(second_.fewest, stock.held_batches());
+  // The batch that was taken has made room for one.
+  second_.full = second_.full || stock.held_batches() + 1 >= stock.window();
+}
+
+void SessionTuning::Propose(const Stock& stock) {
+  seconds_.push_back(second_);
+  if (seconds_.size() > tune::Tuner::kCalm) seconds_.pop_front();
+  tune::Setting& ahead = settings_[kAhead];
+  // Where the stock is never full, the workers are too slow, and more room would stay empty.
+  const bool was_full = std::any_of(seconds_.begin(), seconds_.end(),
+                                    [](const Second& second) { return second.full; });
+  std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
+  double taken = 0;
+  double longest_wait = 0;
+  for (const Second& second : seconds_) {
+    fewest = std::min(fewest, second.fewest);
+    taken += static_cast<double>(second.taken);
+    longest_wait = std::max(longest_wait, second.waited);
+  }
+  const double mean = stock.MeanBytes();
+  const double rate = taken / static_cast<double>(seconds_.size());
+  // What the loop would have taken while it waited, and half of that again.
+  const double missing = 1.5 * (longest_wait * rate + 1) * mean;
+  ahead.up = was_full ? std::max(2 * ahead.value, ahead.value + missing) : 0;
+  const double cover = std::max(kLeastCover, std::min(kCoverSeconds * rate, kCoverBytes / mean));
+  // A window is one batch more than fits in these bytes.
+  const double held = std::min(ahead.value, static_cast<double>(stock.window() - 1) * mean);
+  const double spare = std::max(0.0, static_cast<double>(fewest) - cover) * mean;
+  const double enough = std::max(held - spare, mean);
+  const bool worth_it = seconds_.size() == tune::Tuner::kCalm && enough <= kWorthIt * ahead.value;
+  ahead.down = worth_it ? enough : ahead.value;
+}
+
+void SessionTuning::CheckTime(const SessionStats& counted, const Stock& stock, Time now) {
+  if (!started_ || now - began_ < kSecond) return;
+  const double seconds = ToSeconds(now - began_);
+  tune::Sample sample;
+  sample.rate = static_cast<double>(counted.batches - before_.batches) / seconds;
+  double most = 0;
+  double waited = 0;
+  for (std::size_t i = 0; i < kWaitCauses; ++i) {
+    const auto cause = static_cast<WaitCause>(i);
+    const double apart = counted.waited_seconds[i] - before_.waited_seconds[i];
+    if (!AheadHelps(cause)) continue;
+    waited += apart;
+    if (apart > most) {
+      most = apart;
+      sample.waited_for = WaitCauseName(cause);
+    }
+  }
+  sample.waiting = std::clamp(waited / seconds, 0.0, 1.0);
+  // A loop that does nothing says nothing about what it needs.
+  if (second_.taken > 0 || sample.waiting > 0) {
+    if (second_.taken == 0) second_.fewest = 0;
+    second_.waited = std::min(waited, seconds);
+    Propose(stock);
+    if (tuner_.Step(sample, settings_, now)) {
+      ++changes_;
+      context_.logger->Info("tuning", {{"decision", tune::ToLine(tuner_.decisions().back())}});
+      const auto bytes = static_cast<std::uint64_t>(settings_[kAhead].value);
+      if (bytes < context_.ahead_bytes) context_.actions.Put(TrimMemory{});
+      context_.ahead_bytes = bytes;
+      context_.stale.MarkGrantsDue();
+      seconds_.clear();
+    }
+  }
+  Start(counted, now);
+}
+
+void SessionTuning::AddTimes(NextDue& next) const {
+  if (started_) next.At(began_ + kSecond);
+}
+
+void SessionTuning::AddTo(v1::Tuning& tuning, Time now) const {
+  ToProto(settings_, tuner_, now, tuning);
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,60 @@
+// Tunes how many bytes a session receives ahead of its loop (docs/tuning.md): as few as keep the
+// loop from waiting, and no more than prefetch_bytes.
+//
+// Not thread-safe: part of the session's state machine.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "client/session/machine/session_context.h"
+#include "client/session/machine/stats.h"
+#include "client/session/machine/stock.h"
+#include "common/tune/tuner.h"
+#include "millrace/v1/dispatcher.pb.h"
+
+namespace millrace::client {
+
+class SessionTuning {
+ public:
+  /// It changes context.ahead_bytes, which begins as the option prefetch_bytes.
+  explicit SessionTuning(SessionContext& context);
+
+  /// The session is admitted.
+  void Start(const SessionStats& counted, Time now);
+  /// The loop has taken a batch.
+  void OnTaken(const Stock& stock);
+  /// `counted`: as SessionReport counts. Does something once a second after Start.
+  void CheckTime(const SessionStats& counted, const Stock& stock, Time now);
+  void AddTimes(NextDue& next) const;
+
+  void AddTo(v1::Tuning& tuning, Time now) const;
+  /// Counts the changes of what AddTo adds.
+  std::uint64_t changes() const { return changes_; }
+
+ private:
+  static constexpr std::size_t kAhead = 0;
+
+  /// What happened to the stock in one second.
+  struct Second {
+    std::uint64_t fewest = 0;  // batches left when the loop took one
+    bool full = false;         // the stock had no room for more
+    std::uint64_t taken = 0;   // batches
+    double waited = 0;         // seconds
+  };
+
+  void Propose(const Stock& stock);
+
+  SessionContext& context_;
+  tune::Tuner tuner_;
+  std::vector<tune::Setting> settings_;
+  bool started_ = false;
+  Time began_;           // of the second that is counted
+  SessionStats before_;  // at its beginning
+  Second second_;
+  std::deque<Second> seconds_;  // the last ones
+  std::uint64_t changes_ = 1;
+};
+
+}  // namespace millrace::client

@@ -1,0 +1,153 @@
+// Tunes the settings of one process by trial (docs/tuning.md). Once a second it is told how much
+// was done, how much of the second somebody waited for this process, and how much of each setting
+// was in use. It changes one setting at a time, measures what that did, and keeps or undoes it:
+//
+//   somebody waits    a setting of which all is in use goes up to what its owner proposes. That is
+//                     kept if the rate rose, or waiting fell, by more than noise.
+//   nobody waits      a setting of which less is in use goes down to what its owner says is enough.
+//                     That is kept unless somebody waits then.
+//
+// What was undone is tried again only after a while, which doubles each time.
+//
+// A tuner proposes nothing beyond the limits of a setting. Its owner changes the setting at once,
+// and may change limits at any time.
+//
+// Not thread-safe. It has no clock: its seconds are its calls.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/time.h"
+#include "common/tune/samples.h"
+
+namespace millrace::tune {
+
+/// What happened in one second.
+struct Sample {
+  double rate = 0;           // of what is waited for, such as batches a second
+  double waiting = 0;        // share of the second in which somebody waited, 0 to 1
+  std::string waited_for{};  // name of the cause of most of it; empty: none
+};
+
+/// A setting, and how much of it is in use.
+struct Setting {
+  std::string name;
+  double value = 0;
+  double least = 0;
+  double most = 0;
+  bool pinned = false;  // it is never changed
+  /// Proposals of the owner for the present second. A proposal that is not above the value, or not
+  /// below it, is none.
+  double up = 0;
+  double down = 0;
+};
+
+enum class Outcome : std::uint8_t {
+  kTrying = 0,
+  kKept = 1,
+  kUndone = 2,
+  kNotJudged = 3,  // what it was tried for came to an end
+};
+/// "trying", "kept", "undone" or "not judged".
+std::string_view OutcomeName(Outcome outcome);
+
+/// A change of a setting, what was measured before and after it, and what came of it.
+struct Decision {
+  std::uint64_t number = 0;  // of the process, from 1
+  Time at;                   // when it was made
+  std::string setting;
+  double from = 0;
+  double to = 0;
+  std::string waited_for;  // empty: nobody waited
+  double rate_before = 0;
+  double waiting_before = 0;
+  double rate_after = 0;  // 0 while it is tried
+  double waiting_after = 0;
+  Outcome outcome = Outcome::kTrying;
+};
+
+/// A decision in one line: what was waited for, what was changed, before and after, kept or undone.
+std::string ToLine(const Decision& decision);
+
+class Tuner {
+ public:
+  /// Decisions that are remembered.
+  static constexpr std::size_t kMostDecisions = 32;
+  /// Seconds that are measured before a change where somebody waits, left out after it, and
+  /// measured after that; the measures take longer, up to kLongest, while noise hides what they
+  /// have to show.
+  static constexpr std::size_t kBefore = 5;
+  static constexpr std::size_t kSettle = 2;
+  static constexpr std::size_t kAfter = 5;
+  static constexpr std::size_t kLongest = 20;
+  /// Seconds without waiting, before something is given back; and after that, until it is kept.
+  static constexpr std::size_t kCalm = 20;
+  static constexpr std::size_t kCalmAfter = 10;
+  /// Seconds until what was undone is tried again: at first, and at most.
+  static constexpr std::uint64_t kFirstPause = 180;
+  static constexpr std::uint64_t kLongestPause = 3600;
+  /// Shares of waiting: what is worth a change, and what counts as none.
+  static constexpr double kWorthIt = 0.01;
+  static constexpr double kNone = 0.002;
+
+  /// Tells what happened in the second before `now`. Returns whether a decision was made or judged:
+  /// then the value of one setting may be another. REQUIRES: always the same settings, in order;
+  /// their values are those of the last call, unless Restart was called.
+  bool Step(const Sample& sample, std::vector<Setting>& settings, Time now);
+
+  /// Begins anew, as a process that has nothing to do yet: a trial is not judged, and nothing
+  /// pauses. The owner may give settings other values then.
+  void Restart();
+
+  /// The last ones, oldest first. The newest may still be tried.
+  const std::deque<Decision>& decisions() const { return decisions_; }
+
+ private:
+  struct Measured {
+    Mean rate;
+    Mean waiting;
+    void Add(const Sample& sample) {
+      rate.Add(sample.rate);
+      waiting.Add(sample.waiting);
+    }
+  };
+  struct Trial {
+    std::size_t setting;
+    bool up;
+    Measured before;
+    Measured after;
+    std::size_t seconds = 0;  // since the change
+  };
+  /// When a setting may be tried again, in one direction.
+  struct Pause {
+    std::uint64_t until = 0;
+    std::uint64_t length = kFirstPause;
+  };
+  struct Pauses {
+    Pause up;
+    Pause down;
+  };
+
+  bool Try(std::vector<Setting>& settings, Time now);
+  Measured Last(std::size_t seconds) const;
+  /// What was measured before a setting goes up; nothing if nobody waits, or if that is not sure.
+  std::optional<Measured> WaitingBefore() const;
+  void Begin(std::size_t setting, const Measured& before, bool up, double value,
+             std::vector<Setting>& settings, Time now);
+  bool Judge(const Sample& sample, std::vector<Setting>& settings);
+  void End(bool kept, std::vector<Setting>& settings);
+
+  std::uint64_t second_ = 0;
+  std::deque<Sample> recent_;  // since the last change, at most kCalm
+  std::optional<Trial> trial_;
+  std::vector<Pauses> pauses_;  // by setting
+  std::deque<Decision> decisions_;
+  std::uint64_t last_number_ = 0;
+};
+
+}  // namespace millrace::tune

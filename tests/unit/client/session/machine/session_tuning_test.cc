@@ -1,0 +1,143 @@
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tests/unit/client/session/machine/machine.h"
+
+namespace millrace::client {
+namespace {
+
+/// A session with a loop that takes a batch every 50 ms, and a worker that brings whatever has
+/// room; but nothing while it stands still.
+class Training {
+ public:
+  explicit Training(bool tune, std::uint64_t batch_bytes = 4'000'000)
+      : batch_bytes_(batch_bytes), m_(Options(tune, batch_bytes)) {
+    m_.Welcome();
+    worker_ = m_.GiveOne(1, 0, 1'000'000, 1);
+  }
+
+  /// The worker stands still so long, at the end of each such time.
+  int still_ms = 0;
+  int every_ms = 1000;
+
+  /// Returns the share of the time in which the loop waited.
+  double Run(double seconds) {
+    const double before = m_.state->stats(m_.now).total_waited_seconds();
+    const auto steps = static_cast<int>(seconds * 100);
+    for (int i = 0; i < steps; ++i) TenMilliseconds();
+    return (m_.state->stats(m_.now).total_waited_seconds() - before) / seconds;
+  }
+  std::uint64_t window() const { return m_.state->window(); }
+  std::uint64_t most_held() { return std::exchange(most_held_, 0); }
+  std::size_t trims() const { return trims_; }
+  const std::optional<v1::Tuning>& told() const { return told_; }
+
+ private:
+  static Machine::Options Options(bool tune, std::uint64_t batch_bytes) {
+    Machine::Options options;
+    options.steps = {.examples = 10'000'000, .size = 5, .world_size = 2};
+    options.prefetch_bytes = 100 * batch_bytes;
+    options.max_batch_bytes = batch_bytes;
+    options.tune = tune;
+    return options;
+  }
+  /// As a worker does that may not send what it owes, for want of credit.
+  void SayAlive() {
+    v1::BatchPart part;
+    part.mutable_alive();
+    m_.state->OnBatchesPart(worker_, part, 0, m_.now);
+  }
+  void TenMilliseconds() {
+    ms_ += 10;
+    const bool still = ms_ % every_ms >= every_ms - still_ms;
+    for (int i = 0; i < 20 && !still && arrived_ < m_.state->next() + m_.state->window(); ++i) {
+      REQUIRE(m_.Arrive(worker_, arrived_, 1, batch_bytes_) == Verdict::kTaken);
+      ++arrived_;
+    }
+    most_held_ = std::max(most_held_, m_.state->held_batches());
+    if (ms_ % 1000 == 0) SayAlive();
+    busy_ms_ -= 10;
+    if (busy_ms_ <= 0 && m_.state->holds(m_.state->next())) {
+      m_.state->SetWaiting(false, m_.now);
+      m_.TakeBatch();
+      busy_ms_ = 50;
+    } else if (busy_ms_ <= 0) {
+      m_.state->SetWaiting(true, m_.now);
+    }
+    const v1::Report report = m_.PassAttached(10 * kMs);
+    if (report.has_tuning()) told_ = report.tuning();
+    trims_ += m_.Take<TrimMemory>().size();
+    m_.pending.clear();
+  }
+
+  const std::uint64_t batch_bytes_;
+  Machine m_;
+  StreamId worker_ = 0;
+  std::uint64_t arrived_ = 0;
+  int busy_ms_ = 0;
+  int ms_ = 0;
+  std::uint64_t most_held_ = 0;
+  std::size_t trims_ = 0;
+  std::optional<v1::Tuning> told_;
+};
+
+TEST_CASE("what a loop does not need is not received ahead", "[session][tune]") {
+  Training training(true);
+  training.Run(10);
+  CHECK(training.window() == 101);
+  CHECK(training.most_held() > 50);
+  CHECK(training.Run(50) == 0);
+  CHECK(training.window() <= 7);
+  CHECK(training.trims() == 1);
+  training.most_held();
+  CHECK(training.Run(600) == 0);
+  CHECK(training.most_held() <= 7);
+  REQUIRE(training.told());
+  REQUIRE(training.told()->decisions_size() == 1);
+  CHECK(training.told()->decisions(0).outcome() == "kept");
+  CHECK(training.told()->settings(0).name() == "prefetch_bytes");
+  CHECK(training.told()->settings(0).most() == 400e6);
+}
+
+TEST_CASE("a worker that stands still now and then gets more room again", "[session][tune]") {
+  Training training(true);
+  training.Run(60);
+  REQUIRE(training.window() <= 7);
+  // The loop needs ten batches while the worker stands still.
+  training.still_ms = 500;
+  training.every_ms = 3000;
+  CHECK(training.Run(5) > 0.01);
+  training.Run(40);
+  CHECK(training.window() >= 12);
+  CHECK(training.Run(60) < 0.01);
+  const std::uint64_t before =
+      training.told()->decisions(training.told()->decisions_size() - 1).number();
+  CHECK(training.Run(600) < 0.01);
+  const std::uint64_t after =
+      training.told()->decisions(training.told()->decisions_size() - 1).number();
+  CHECK(after - before <= 2);
+}
+
+TEST_CASE("small batches cover the time until a lost worker is noticed", "[session][tune]") {
+  Training training(true, 1000);
+  training.Run(100);
+  // 20 batches a second, for 4 s.
+  CHECK(training.window() >= 80);
+  CHECK(training.Run(100) == 0);
+}
+
+TEST_CASE("a session that is not tuned keeps what it was given", "[session][tune]") {
+  Training training(false);
+  training.Run(100);
+  CHECK(training.window() == 101);
+  REQUIRE(training.told());
+  CHECK(training.told()->settings(0).pinned());
+  CHECK(training.told()->decisions_size() == 0);
+}
+
+}  // namespace
+}  // namespace millrace::client
