@@ -17,6 +17,7 @@ void AddImportCommand(Tool& tool);
 void AddIndexCommand(Tool& tool);
 void AddInspectCommand(Tool& tool);
 void AddJobsCommand(Tool& tool);
+void AddSizeCommand(Tool& tool);
 void AddStatusCommand(Tool& tool);
 void AddTopCommand(Tool& tool);
 void AddTraceCommand(Tool& tool);
@@ -38,6 +39,7 @@ inline void AddAllCommands(Tool& tool) {
   AddIndexCommand(tool);
   AddInspectCommand(tool);
   AddJobsCommand(tool);
+  AddSizeCommand(tool);
   AddStatusCommand(tool);
   AddTopCommand(tool);
   AddTraceCommand(tool);

@@ -1,6 +1,7 @@
 #include "client/cli/numbers.h"
 
 #include <string>
+#include <utility>
 
 #include "common/base/parse_number.h"
 
@@ -18,14 +19,18 @@ CLI::Validator WholeNumber(std::uint64_t min, std::uint64_t max) {
       "");
 }
 
-CLI::Validator Seconds(double min) {
+CLI::Validator Decimal(double min, double max, std::string what) {
   return CLI::Validator(
-      [min](std::string& text) {
-        constexpr double kYear = 365 * 86400.0;
-        const Result<double> seconds = ParseDecimal(text, {.min = min, .max = kYear}, "seconds");
-        return seconds.ok() ? std::string() : seconds.status().message();
+      [min, max, what = std::move(what)](std::string& text) {
+        const Result<double> number = ParseDecimal(text, {.min = min, .max = max}, what);
+        return number.ok() ? std::string() : number.status().message();
       },
       "");
+}
+
+CLI::Validator Seconds(double min) {
+  constexpr double kYear = 365 * 86400.0;
+  return Decimal(min, kYear, "seconds");
 }
 
 }  // namespace millrace::cli

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -15,6 +16,10 @@ namespace millrace::cli {
 /// zeros.
 CLI::Validator WholeNumber(std::uint64_t min = 0,
                            std::uint64_t max = std::numeric_limits<std::uint64_t>::max());
+
+/// For `check` of an option that takes a decimal number: accepts `min` to `max`. Messages say that
+/// `what` was expected, for example "seconds".
+CLI::Validator Decimal(double min, double max, std::string what);
 
 /// For `check` of an option that takes seconds: accepts `min` to one year.
 CLI::Validator Seconds(double min = 0);

@@ -245,7 +245,8 @@ def test_output_that_cannot_be_written_is_a_failure():
     with cluster(DATA) as c:
         plan = [c.pipeline, "--dataset", f"data={DATA}"]
         for arguments in (["where", *plan, "--example", 1], ["batch", *plan], ["inspect", *plan],
-                          ["inspect", "--stages"], ["inspect", DATA], ["digest", *plan]):
+                          ["inspect", "--stages"], ["inspect", DATA], ["digest", *plan],
+                          ["size", *plan, "--gpus", 1, "--step-ms", 9, "--seconds", 0]):
             with open("/dev/full", "wb") as full:
                 done = subprocess.run([binary("cli"), *map(str, arguments)], stdout=full,
                                       stderr=subprocess.PIPE, text=True, timeout=PATIENCE,
