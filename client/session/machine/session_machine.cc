@@ -219,7 +219,7 @@ void SessionMachine::CheckTimes(Time now) {
     if (attach_.admission()) stock_.OnLeasesAsked();
   }
   supply_.CheckTimes(now);
-  tuning_.CheckTime(report_.Counted(), stock_, now);
+  if (tuning_.Due(now)) tuning_.Look(report_.Counted(), stock_, now);
 }
 
 Time SessionMachine::NextTick() const {

@@ -1,7 +1,6 @@
 #include "client/session/machine/session_tuning.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -12,7 +11,6 @@
 namespace millrace::client {
 namespace {
 
-constexpr Duration kSecond = std::chrono::seconds(1);
 /// The stock keeps in its worst moment as many batches as the loop takes in this time, so that the
 /// loop does not wait if a worker is lost: that is noticed after 3 s. But no more than these bytes,
 /// and no fewer than these batches.
@@ -82,8 +80,7 @@ void SessionTuning::Propose(const Stock& stock) {
   ahead.down = worth_it ? enough : ahead.value;
 }
 
-void SessionTuning::CheckTime(const SessionStats& counted, const Stock& stock, Time now) {
-  if (!started_ || now - began_ < kSecond) return;
+void SessionTuning::Look(const SessionStats& counted, const Stock& stock, Time now) {
   const double seconds = ToSeconds(now - began_);
   tune::Sample sample;
   sample.rate = static_cast<double>(counted.batches - before_.batches) / seconds;

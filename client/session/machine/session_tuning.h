@@ -4,6 +4,8 @@
 // Not thread-safe: part of the session's state machine.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -25,8 +27,10 @@ class SessionTuning {
   void Start(const SessionStats& counted, Time now);
   /// The loop has taken a batch.
   void OnTaken(const Stock& stock);
-  /// `counted`: as SessionReport counts. Does something once a second after Start.
-  void CheckTime(const SessionStats& counted, const Stock& stock, Time now);
+  /// Whether a second is over: then Look has to be called.
+  bool Due(Time now) const { return started_ && now - began_ >= kSecond; }
+  /// `counted`: as SessionReport counts. REQUIRES: Due(now).
+  void Look(const SessionStats& counted, const Stock& stock, Time now);
   void AddTimes(NextDue& next) const;
 
   void AddTo(v1::Tuning& tuning, Time now) const;
@@ -35,6 +39,7 @@ class SessionTuning {
 
  private:
   static constexpr std::size_t kAhead = 0;
+  static constexpr Duration kSecond = std::chrono::seconds(1);
 
   /// What happened to the stock in one second.
   struct Second {
