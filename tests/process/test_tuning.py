@@ -23,13 +23,14 @@ def test_what_nobody_needs_is_given_back_and_the_story_is_told():
     with cluster(DATA) as c:
         c.serve()
         began = time.monotonic()
-        c.consumer(1, epochs=0, job="slow", extra=("--delay", "0.1"))
+        # Room for ten seconds, of which four are needed.
+        c.consumer(1, epochs=0, job="slow", extra=("--delay", "0.1", "--prefetch-bytes", "400000"))
         consumer, worker = wait_for(lambda: decided(c), "nobody decides anything")
         check(time.monotonic() - began > 20, "a decision before anything could be measured")
         check(consumer[0]["setting"] == "prefetch_bytes", consumer)
         check(consumer[0]["to"] < consumer[0]["from"], consumer)
         for decision in consumer + worker:
-            check(decision["waited_for"] == "", decision)
+            check(decision["waited_for"] == "" and decision["outcome"] == "kept", decision)
         story = c.run("tune", "--explain", "slow", "--address", c.address)
         for part in ("job slow", "rank 0", "prefetch_bytes", "nobody waited", "threads", "waited for"):
             check(part in story, f"{part} is not in the story:\n{story}")

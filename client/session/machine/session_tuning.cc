@@ -97,8 +97,10 @@ void SessionTuning::Look(const SessionStats& counted, const Stock& stock, Time n
     }
   }
   sample.waiting = std::clamp(waited / seconds, 0.0, 1.0);
-  // A loop that does nothing says nothing about what it needs.
-  if (second_.taken > 0 || sample.waiting > 0) {
+  // A loop that does nothing says nothing about what it needs; nor does one that still takes what
+  // came before less was received ahead.
+  const bool drains = stock.held_batches() > stock.window();
+  if ((second_.taken > 0 || sample.waiting > 0) && !drains) {
     if (second_.taken == 0) second_.fewest = 0;
     second_.waited = std::min(waited, seconds);
     Propose(stock);

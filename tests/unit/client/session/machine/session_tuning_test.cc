@@ -23,6 +23,7 @@ class Training {
   /// The worker stands still so long, at the end of each such time.
   int still_ms = 0;
   int every_ms = 1000;
+  int step_ms = 50;
 
   /// Returns the share of the time in which the loop waited.
   double Run(double seconds) {
@@ -64,7 +65,7 @@ class Training {
     if (busy_ms_ <= 0 && m_.state->holds(m_.state->next())) {
       m_.state->SetWaiting(false, m_.now);
       m_.TakeBatch();
-      busy_ms_ = 50;
+      busy_ms_ = step_ms;
     } else if (busy_ms_ <= 0) {
       m_.state->SetWaiting(true, m_.now);
     }
@@ -128,6 +129,18 @@ TEST_CASE("small batches cover the time until a lost worker is noticed", "[sessi
   // 20 batches a second, for 4 s.
   CHECK(training.window() >= 80);
   CHECK(training.Run(100) == 0);
+}
+
+TEST_CASE("nothing is learnt while more is held than is received ahead now", "[session][tune]") {
+  // 100 batches are held when only 6 are received ahead; they last for 5 s at 20 a second, and for
+  // 500 s at one in five seconds.
+  Training training(true);
+  training.Run(21);
+  REQUIRE(training.window() <= 7);
+  training.step_ms = 5000;
+  training.Run(100);
+  CHECK(training.told()->decisions_size() == 1);
+  CHECK(training.told()->decisions(0).outcome() == "trying");
 }
 
 TEST_CASE("a session that is not tuned keeps what it was given", "[session][tune]") {

@@ -270,7 +270,7 @@ TEST_CASE("a tuning that no process has is refused", "[work][report][tune][hosti
   ToProto(Position{0, 0}, report.mutable_next());
   *report.mutable_tuning() = tuning;
   h.Report(stream, report);
-  CHECK_THAT(h.ClosedWith(stream).message(), Contains("expected"));
+  CHECK_THAT(h.ClosedWith(stream).message(), Contains("rank 0 of job x"));
 }
 
 TEST_CASE("figures of more than a minute ago leave the rates", "[status]") {
