@@ -59,6 +59,7 @@ enum class Metric : std::size_t {
   kExamplesDropped,
   kLastProgress,
   kDesiredWorkers,
+  kFleetDesiredWorkers,
   kBranchPasses,
 };
 

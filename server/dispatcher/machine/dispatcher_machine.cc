@@ -32,6 +32,7 @@ DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint
       leasing_(transition_, sessions_, options.seed + term),
       fleet_(transition_, leasing_, columns_),
       admission_(transition_, {sessions_, plans_, columns_, records_, leasing_}),
+      desired_workers_(options.reserve),
       next_pulse_(now.time + options.pulse) {
   // Workers drop the plans that they are not told to keep. So the plans of jobs that may still run
   // are requested at once.
@@ -243,6 +244,8 @@ Actions DispatcherMachine::OnTick(Moment now) {
     plans_.Tend();
     sessions_.Pulse();
     fleet_.Pulse();
+    desired_workers_.Look(transition_.now(),
+                          LookAtFleet(facts(), transition_.now(), transition_.options()));
   }
   return End();
 }

@@ -13,8 +13,8 @@
 //
 // Its parts decide. Admission brings a session from Hello to Welcome, with the help of PlanRequests
 // and JobRecords. Leasing answers reports, Fleet answers workers, and Sessions tells consumers all
-// the rest. The parts share a Transition. This class handles streams, terms and time itself, and
-// then calls the parts.
+// the rest. The parts share a Transition. DesiredWorkers only looks at the facts, for status and
+// metrics. This class handles streams, terms and time itself, and then calls the parts.
 //
 // Not thread-safe.
 #pragma once
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "server/dispatcher/machine/admission.h"
+#include "server/dispatcher/machine/desired_workers.h"
 #include "server/dispatcher/machine/fleet.h"
 #include "server/dispatcher/machine/job_records.h"
 #include "server/dispatcher/machine/leasing.h"
@@ -84,6 +85,9 @@ class DispatcherMachine {
   /// The term of that other one; 0 if only the store has said that there is one.
   std::uint64_t seen_term() const { return seen_term_; }
 
+  /// How many workers jobs need, as of the last pulse.
+  const DesiredWorkers& desired_workers() const { return desired_workers_; }
+
   /// Why no worker can get leases of this session now; empty if one can.
   std::string NoWorkerWhy(const SessionFacts& session) const {
     return leasing_.NoWorkerWhy(session);
@@ -115,6 +119,7 @@ class DispatcherMachine {
   Leasing leasing_;
   Fleet fleet_;
   Admission admission_;
+  DesiredWorkers desired_workers_;
   Time next_pulse_;
   Status stepped_down_;
   std::uint64_t seen_term_ = 0;

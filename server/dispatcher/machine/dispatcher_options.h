@@ -44,6 +44,8 @@ struct DispatcherOptions {
   std::uint32_t max_pipeline_bytes = 65'536;
   std::uint32_t max_records = 1000;  // ended jobs kept in memory
 
+  double reserve = 0.2;  // by which part the workers asked for can make more than loops would take
+
   std::uint64_t seed = 0;  // for the random choice between workers
 };
 

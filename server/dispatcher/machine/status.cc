@@ -83,6 +83,15 @@ void SetPlace(const SessionFacts& session, v1::JobStatus& out) {
   AddBranches(session.plan->spec, next, out);
 }
 
+void SetDesired(const DesiredFigure& figure, v1::DesiredWorkers& out) {
+  out.set_workers(figure.workers);
+  out.set_present(figure.present);
+  out.set_demand_batches_per_second(figure.demand.value_or(0));
+  out.set_worker_batches_per_second(figure.worker_rate.value_or(0));
+  out.set_reserve(figure.reserve);
+  out.set_arithmetic(ArithmeticOf(figure));
+}
+
 /// Adds a job that has sessions. If any are live, only these count. `record` may be null.
 void AddLiveJob(const DispatcherMachine& dispatcher,
                 const std::vector<const SessionFacts*>& sessions, const v1::JobRecord* record,
@@ -123,6 +132,9 @@ void AddLiveJob(const DispatcherMachine& dispatcher,
   }
   out.set_why(slowest == nullptr ? session.why : dispatcher.NoWorkerWhy(session));
   out.set_owner(dispatcher.facts().OwnerOf(session.hello.job()));
+  if (const DesiredFigure* desired = dispatcher.desired_workers().Find(out.name())) {
+    SetDesired(*desired, *out.mutable_desired_workers());
+  }
   if (record != nullptr && !record->ended()) {
     out.set_started_unix_seconds(record->started_unix_seconds());
   }
@@ -237,6 +249,9 @@ v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const Dispatc
   const Status store =
       dispatcher.stepped_down().ok() ? facts.StoreError() : dispatcher.stepped_down();
   status.set_store_error(store.message());
+  if (const auto& desired = dispatcher.desired_workers(); desired.has_looked()) {
+    SetDesired(desired.fleet(), *status.mutable_desired_workers());
+  }
   for (const auto& [id, dataset] : facts.datasets()) {
     v1::DatasetState& out = (*status.mutable_datasets())[id];
     out.set_kind(dataset.kind());

@@ -36,6 +36,7 @@ void KeepOwn(v1::ServiceStatus& status, const Identity& peer) {
            [&](const v1::ConsumerStatus& consumer) { return jobs.contains(consumer.job()); });
   for (v1::WorkerStatus& worker : *status.mutable_workers()) worker = OnlyState(worker);
   status.clear_security();
+  status.clear_desired_workers();
   if (!peer.datasets) return;
   auto& datasets = *status.mutable_datasets();
   for (auto it = datasets.begin(); it != datasets.end();) {

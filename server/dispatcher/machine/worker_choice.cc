@@ -27,20 +27,11 @@ std::uint64_t Weight(Number worker, Number session) {
   return Mix(Mix(Mix(worker.term) ^ worker.n) ^ Mix(Mix(session.term) ^ session.n));
 }
 
-/// How long one builder thread takes for a batch; 0 before the first batch.
-double ShownSecondsPerBatch(const v1::WorkRequest& report) {
-  double seconds = 0;
-  std::uint64_t batches = 0;
-  for (const auto& stage : report.build()) {
-    seconds += stage.seconds();
-    batches = std::max<std::uint64_t>(batches, stage.count());
-  }
-  return batches > 0 && seconds > 0 ? seconds / static_cast<double>(batches) : 0;
-}
-
+/// How long one builder thread takes for a batch.
 double SecondsPerBatch(const v1::WorkRequest& report) {
-  const double shown = ShownSecondsPerBatch(report);
-  return shown > 0 ? shown : kUnknownSecondsPerBatch;
+  const BuildTotals built = BuildTotalsOf(report);
+  return built.batches > 0 && built.seconds > 0 ? built.seconds / static_cast<double>(built.batches)
+                                                : kUnknownSecondsPerBatch;
 }
 
 /// The seconds of work before a worker, as far as the dispatcher knows.
@@ -60,9 +51,14 @@ void ToProto(const Worker& worker, v1::WorkerRef* out) {
   ToProto(worker.id, out->mutable_id());
 }
 
-double BatchesPerSecond(const v1::WorkRequest& report) {
-  const double seconds = ShownSecondsPerBatch(report);
-  return seconds > 0 ? std::max(1u, report.threads()) / seconds : 0;
+BuildTotals BuildTotalsOf(const v1::WorkRequest& report) {
+  BuildTotals totals;
+  for (const v1::StageSeconds& stage : report.build()) {
+    totals.seconds += stage.seconds();
+    // Every batch has some stage, and a stage once.
+    totals.batches = std::max<std::uint64_t>(totals.batches, stage.count());
+  }
+  return totals;
 }
 
 bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,

@@ -20,9 +20,12 @@ bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options);
 /// Fills `out` with the worker, as consumers are told of it.
 void ToProto(const Worker& worker, v1::WorkerRef* out);
 
-/// The batches that a worker can build in a second with all its threads, to judge by those that it
-/// has built so far; 0 before the first.
-double BatchesPerSecond(const v1::WorkRequest& report);
+/// What a worker has built since its start, as it reports.
+struct BuildTotals {
+  double seconds = 0;  // of builder threads, all stages together
+  std::uint64_t batches = 0;
+};
+BuildTotals BuildTotalsOf(const v1::WorkRequest& report);
 
 /// Whether a consumer's batches may come from this worker: it is heard and does not drain, its plan
 /// is ready, and the consumer can reach it. The failures that the consumer has reported are not

@@ -88,8 +88,10 @@ TEST_CASE("a trainer sees its own jobs and consumers, and of workers only that t
   h.AddWorker("w1");
   AttachAs(h, "alice", {});
   AttachAs(h, "bob", {.job = "y", .nonce = 'b'});
+  h.Advance(seconds(2));
   v1::ServiceStatus status = StatusOf(h);
   REQUIRE(status.jobs_size() == 2);
+  REQUIRE(status.has_desired_workers());
   (*status.mutable_datasets())["stdlib"].set_files(1);
   (*status.mutable_datasets())["secret"].set_files(1);
   const Identity alice{.proved = true,
@@ -107,6 +109,8 @@ TEST_CASE("a trainer sees its own jobs and consumers, and of workers only that t
   CHECK(status.workers(0).address().empty());
   CHECK_FALSE(status.workers(0).state().empty());
   CHECK(status.datasets().size() == 1);
+  CHECK(status.jobs(0).has_desired_workers());
+  CHECK_FALSE(status.has_desired_workers());  // others' needs are in it
 }
 
 TEST_CASE("a viewer sees everything but the text of pipelines", "[owners]") {

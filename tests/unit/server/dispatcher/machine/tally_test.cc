@@ -198,23 +198,5 @@ TEST_CASE("jobs without sessions are forgotten beyond a number, the oldest first
   CHECK(jobs.contains({"job" + std::to_string(DispatcherTally::kJobsKept + 10)}));
 }
 
-TEST_CASE("desired workers follow from the time that loops do not wait", "[metrics]") {
-  SessionFacts session;
-  session.live = true;
-  // The loop takes 100 batches in 10 s, and waits for `waited` seconds of these.
-  const auto desired = [&](double waited, double worker_rate, std::size_t present) {
-    session.samples = {{Time{seconds(0)}, 0, 0, 0, 0}, {Time{seconds(10)}, 100, 0, 0, waited}};
-    return DesiredWorkers({&session}, worker_rate, present);
-  };
-  CHECK(desired(0, 5, 2) == 2);     // the loop takes 10 a second, as many as two workers build
-  CHECK(desired(0, 20, 4) == 1);    // one worker is enough
-  CHECK(desired(5, 5, 2) == 4);     // the loop would take 20 a second
-  CHECK(desired(9.99, 5, 2) == 4);  // at most twice the present workers
-  CHECK(desired(5, 0, 3) == 3);     // no worker has built anything yet
-  session.samples.pop_back();
-  CHECK(DesiredWorkers({&session}, 5, 3) == 3);
-  CHECK(DesiredWorkers({}, 5, 0) == 1);
-}
-
 }  // namespace
 }  // namespace millrace

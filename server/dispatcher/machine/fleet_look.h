@@ -1,0 +1,37 @@
+// What the dispatcher's facts say at one moment about demand and supply: the totals of training
+// loops and of workers.
+//
+// Thread-compatible value types.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "server/dispatcher/machine/dispatcher_facts.h"
+#include "server/dispatcher/machine/dispatcher_options.h"
+#include "server/dispatcher/machine/measured_rates.h"
+
+namespace millrace {
+
+struct FleetLook {
+  struct Loop {
+    Number session;
+    std::string_view job;              // of the facts
+    std::optional<LoopTotals> totals;  // unset if its batches do not count, or are not known yet
+  };
+  struct Supplier {
+    Number worker;
+    bool present = false;  // heard, and does not drain
+    WorkerTotals totals;
+  };
+  std::vector<Loop> loops;  // of all sessions, live and waiting
+  std::vector<Supplier> suppliers;
+};
+
+/// Looks at the facts. Of the replicas of a rank, which all read the same batches, only replica 0
+/// counts. The look is valid until the facts change.
+FleetLook LookAtFleet(const DispatcherFacts& facts, Time now, const DispatcherOptions& options);
+
+}  // namespace millrace
