@@ -67,6 +67,20 @@ std::string BranchesTable(const v1::ServiceStatus& status) {
   return branches.size() == 0 ? "" : Section("branches", branches);
 }
 
+/// How many workers jobs need, and why. Empty if that is not known of any job.
+std::string DesiredTable(const v1::ServiceStatus& status) {
+  TextTable desired({"JOB", "WORKERS", "ARITHMETIC"});
+  const auto add = [&](const std::string& name, const v1::DesiredWorkers& figure) {
+    desired.Add({name, WorkersText(figure), figure.arithmetic()});
+  };
+  for (const v1::JobStatus& job : status.jobs()) {
+    if (job.has_desired_workers()) add(job.name(), job.desired_workers());
+  }
+  if (desired.size() == 0) return "";
+  if (status.has_desired_workers()) add("(all jobs)", status.desired_workers());
+  return Section("desired workers", desired);
+}
+
 /// The caches of workers. Empty if no pipeline has a cache.
 std::string CacheTable(const v1::ServiceStatus& status) {
   TextTable caches({"WORKER", "LEVEL", "HITS", "BUILDS", "BYTES", "EVICTIONS", "FAILURES"});
@@ -185,6 +199,10 @@ std::string DatasetStateText(const v1::DatasetState& dataset) {
   return text;
 }
 
+std::string WorkersText(const v1::DesiredWorkers& figure) {
+  return fmt::format("{}/{}", figure.present(), figure.workers());
+}
+
 std::string JobsTable(const v1::ServiceStatus& status) {
   TextTable table({"NAME", "STATE", "WORLD", "EPOCH", "STEP", "PROGRESS", "ETA", "BATCHES/S",
                    "EXAMPLES/S", "MB/S", "DROPPED", "PLAN", "WHY"});
@@ -199,7 +217,7 @@ std::string JobsTable(const v1::ServiceStatus& status) {
                fmt::format("{:.1f}", job.bytes_per_second() / 1e6), Dropped(job),
                Short(job.fingerprint()), !job.error().empty() ? job.error() : job.why()});
   }
-  return Section("jobs", table) + BranchesTable(status);
+  return Section("jobs", table) + DesiredTable(status) + BranchesTable(status);
 }
 
 std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::ServiceStatus& status) {

@@ -15,8 +15,10 @@ namespace millrace::cli {
 std::string StatusTable(const v1::ServiceStatus& status);
 /// The same with what each consumer grants, and with the workers that failed it.
 std::string DetailedStatusTable(const v1::ServiceStatus& status);
-/// The jobs, and how far those with a mix have read its branches.
+/// The jobs, how many workers they need, and how far those with a mix have read its branches.
 std::string JobsTable(const v1::ServiceStatus& status);
+/// "4/6": 4 workers are present, and 6 are wanted.
+std::string WorkersText(const v1::DesiredWorkers& figure);
 /// The datasets of a service in the order of their ids; the message has no order of its own.
 std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::ServiceStatus& status);
 /// A dataset's state, in a few words: "ready", how much is indexed, unverified or in memory, or its

@@ -82,7 +82,7 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
     add(total.bytes, row.bytes);
   }
   TextTable table({"JOB", "STATE", "RANKS", "EPOCH", "STEP", "DONE", "LEFT", "BATCHES/S",
-                   "EXAMPLES/S", "MB/S", "WAITING", "WHY"});
+                   "EXAMPLES/S", "MB/S", "WAITING", "WORKERS", "WHY"});
   List list;
   for (const auto& job : now.jobs()) {
     if (job.state() == "ended") continue;
@@ -93,6 +93,7 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
                fmt::format("{:.1f} %", 100 * job.progress()),
                job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-", Amount(total.batches),
                Amount(total.examples), InMegabytes(total.bytes), fmt::format("{}", total.waiting),
+               job.has_desired_workers() ? WorkersText(job.desired_workers()) : "-",
                Printable(job.error().empty() ? job.why() : job.error())});
     list.alarms.push_back(!job.error().empty());
   }
@@ -323,9 +324,11 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
 
   using Style = TopLine::Style;
   std::vector<TopLine> frame;
-  frame.push_back({fmt::format("millrace {} at {}, up {}, term {}, by {}{}", now.version(),
+  const std::string workers_text =
+      now.has_desired_workers() ? ", workers " + WorkersText(now.desired_workers()) : "";
+  frame.push_back({fmt::format("millrace {} at {}, up {}, term {}{}, by {}{}", now.version(),
                                now.address(), Period(now.uptime_seconds()), now.term(),
-                               TopSortName(view.sort), view.paused ? ", PAUSED" : ""),
+                               workers_text, TopSortName(view.sort), view.paused ? ", PAUSED" : ""),
                    Style::kTitle});
   if (!view.notice.empty()) frame.push_back({Printable(view.notice), Style::kAlarm});
   if (!now.store_error().empty()) {

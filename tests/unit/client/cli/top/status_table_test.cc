@@ -157,6 +157,25 @@ TEST_CASE("status names what was dropped as the dispatcher does, or by its numbe
   CHECK_THAT(JobsTable(status), Contains("3 too_large, 3 too_old, 3 reason 18"));
 }
 
+TEST_CASE("status shows how many workers each job needs, with the arithmetic", "[status_table]") {
+  v1::ServiceStatus status;
+  v1::JobStatus& job = *status.add_jobs();
+  job.set_name("train");
+  status.mutable_desired_workers()->set_workers(1);
+  CHECK_THAT(StatusTable(status), !Contains("desired workers"));
+  v1::DesiredWorkers& desired = *job.mutable_desired_workers();
+  desired.set_workers(6);
+  desired.set_present(4);
+  desired.set_arithmetic("1 batches/s x 1.2 / 0.2 a worker = 6: 6 workers; 4 are there");
+  *status.mutable_desired_workers() = desired;
+  for (const std::string& table : {StatusTable(status), JobsTable(status)}) {
+    CHECK_THAT(table, Contains("desired workers\n  JOB         WORKERS  ARITHMETIC\n"
+                               "  train       4/6      " +
+                               desired.arithmetic() + "\n  (all jobs)  4/6      " +
+                               desired.arithmetic() + "\n"));
+  }
+}
+
 TEST_CASE("status shows how far each branch of a mix is read, and no table without mixes",
           "[status_table]") {
   v1::ServiceStatus status;

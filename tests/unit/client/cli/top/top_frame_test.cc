@@ -248,6 +248,21 @@ TEST_CASE("a job's total is that of replica 0 of its ranks", "[top]") {
   CHECK(CountOf(frame, "old") == 0);
 }
 
+TEST_CASE("the frame says how many workers are there, and how many are wanted", "[top]") {
+  v1::ServiceStatus now = At(100);
+  AddJob(now, "new");
+  v1::DesiredWorkers& desired = *AddJob(now, "train").mutable_desired_workers();
+  desired.set_present(4);
+  desired.set_workers(6);
+  CHECK(TopFrame(nullptr, now, {})[0].text.find("workers") == std::string::npos);
+  *now.mutable_desired_workers() = desired;
+  now.mutable_desired_workers()->set_workers(9);
+  const auto frame = TopFrame(nullptr, now, {});
+  CHECK(Cell(frame, "JOB", "train  live", "WORKERS") == "4/6");
+  CHECK(Cell(frame, "JOB", "new  live", "WORKERS") == "-");
+  CHECK_THAT(frame[0].text, Catch::Contains("term 7, workers 4/9, by "));
+}
+
 TEST_CASE("who waits for whom is told a group a line", "[top]") {
   v1::ServiceStatus now = At(100);
   AddWorker(now, 50, "alpha");
