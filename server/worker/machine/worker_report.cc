@@ -249,7 +249,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
     seconds.set_count(total.count);
   }
   report.set_send_blocked_seconds(SendBlockedSeconds(now));
-  report.set_threads(static_cast<std::uint32_t>(tuning_.threads()));
+  report.set_threads(static_cast<std::uint32_t>(options_.threads));
   report.set_version(options_.version);
   report.set_highest_term(term_);
   report.set_sent_batches(sent_batches_);
