@@ -7,7 +7,7 @@
 //   nobody waits      a setting of which less is in use goes down to what its owner says is enough.
 //                     That is kept unless somebody waits then.
 //
-// What was undone is tried again only after a while, which doubles each time.
+// A change that was undone is tried again only after a while, which doubles each time.
 //
 // A tuner proposes nothing beyond the limits of a setting. Its owner changes the setting at once,
 // and may change limits at any time.
@@ -27,7 +27,7 @@
 
 namespace millrace::tune {
 
-/// What happened in one second.
+/// A second of the process.
 struct Sample {
   double rate = 0;           // of what is waited for, such as batches a second
   double waiting = 0;        // share of the second in which somebody waited, 0 to 1
@@ -135,7 +135,7 @@ class Tuner {
 
   bool Try(std::vector<Setting>& settings, Time now);
   Measured Last(std::size_t seconds) const;
-  /// What was measured before a setting goes up; nothing if nobody waits, or if that is not sure.
+  /// The last seconds, for a setting that goes up; nothing if nobody waits, or if that is not sure.
   std::optional<Measured> WaitingBefore() const;
   void Begin(std::size_t setting, const Measured& before, bool up, double value,
              std::vector<Setting>& settings, Time now);

@@ -55,6 +55,18 @@ Status CheckAddress(const std::string& text, int least_port) {
   return Unexpected(fmt::format("host:port with a port from {} to 65535", least_port), text);
 }
 
+/// One of two words, the first for true.
+OptionValue OneOfTwo(bool DaemonOptions::*member, const std::string& yes, const std::string& no) {
+  OptionValue value;
+  value.read = [=](const std::string& text, const HostLimits&, DaemonOptions& options) {
+    if (text != yes && text != no) return Unexpected(yes + " or " + no, text);
+    options.*member = text == yes;
+    return OkStatus();
+  };
+  value.print = [=](const DaemonOptions& options) { return options.*member ? yes : no; };
+  return value;
+}
+
 }  // namespace
 
 OptionValue Text(std::string DaemonOptions::*member) {
@@ -62,31 +74,12 @@ OptionValue Text(std::string DaemonOptions::*member) {
 }
 
 OptionValue Switch(bool DaemonOptions::*member) {
-  OptionValue value;
+  OptionValue value = OneOfTwo(member, "true", "false");
   value.is_switch = true;
-  value.read = [member](const std::string& text, const HostLimits&, DaemonOptions& options) {
-    if (text != "true" && text != "false") return Unexpected("true or false", text);
-    options.*member = text == "true";
-    return OkStatus();
-  };
-  value.print = [member](const DaemonOptions& options) {
-    return std::string(options.*member ? "true" : "false");
-  };
   return value;
 }
 
-OptionValue OnOff(bool DaemonOptions::*member) {
-  OptionValue value;
-  value.read = [member](const std::string& text, const HostLimits&, DaemonOptions& options) {
-    if (text != "on" && text != "off") return Unexpected("on or off", text);
-    options.*member = text == "on";
-    return OkStatus();
-  };
-  value.print = [member](const DaemonOptions& options) {
-    return std::string(options.*member ? "on" : "off");
-  };
-  return value;
-}
+OptionValue OnOff(bool DaemonOptions::*member) { return OneOfTwo(member, "on", "off"); }
 
 OptionValue Whole(int DaemonOptions::*member, int min, int max) {
   return NumberValue(

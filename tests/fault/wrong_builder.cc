@@ -1,5 +1,5 @@
 // Replaces server/worker/service/builder.cc in the test program millraced_wrong_copies. It is the
-// same builder, but it changes a byte of every third batch before the digest is made, and prints
+// same builder, but it changes a byte of every third batch and makes its digest anew, and prints
 // which batches it changed.
 
 #define BuildBatch BuildRightBatch
@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <cstdio>
+
+#include "common/base/hash.h"
 
 namespace millrace {
 
@@ -22,7 +24,7 @@ Result<std::shared_ptr<const BuiltBatch>> BuildBatch(const BuildQueue::Task& tas
   // Nobody else has seen the batch yet, so it may be changed.
   *const_cast<std::byte*>(labels.data()) ^= std::byte{1};
   auto wrong = std::make_shared<BuiltBatch>(**right);
-  wrong->digest = batch.digest().ToBytes();
+  wrong->digest = Xxh3(batch.bytes()).ToBytes();
   std::fprintf(stderr, "changed epoch %llu, place %llu\n",
                static_cast<unsigned long long>(task.at.epoch),
                static_cast<unsigned long long>(task.range.first));

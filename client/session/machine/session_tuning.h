@@ -41,7 +41,7 @@ class SessionTuning {
   static constexpr std::size_t kAhead = 0;
   static constexpr Duration kSecond = std::chrono::seconds(1);
 
-  /// What happened to the stock in one second.
+  /// The stock in one second.
   struct Second {
     std::uint64_t fewest = 0;  // batches left when the loop took one
     bool full = false;         // the stock had no room for more

@@ -1,4 +1,4 @@
-// What the dispatcher's facts say at one moment about demand and supply: the totals of training
+// The dispatcher's facts about demand and supply at one moment: the totals of training
 // loops and of workers.
 //
 // Thread-compatible value types.

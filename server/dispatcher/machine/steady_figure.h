@@ -58,7 +58,7 @@ class SteadyFigure {
   /// is not known: the figure then stays, or, before any need was known, goes to the number of
   /// workers that are present. The first look sets the figure to this number; workers that come
   /// within kRiseAfter of it are present too.
-  /// What was needed is unknown for the time between two looks that are more than kLongestGap
+  /// The need is unknown for the time between two looks that are more than kLongestGap
   /// apart, so that the figure then stays until it was watched long enough again. REQUIRES: `need`
   /// is not negative; `now` is not before the last look.
   void Look(Time now, std::optional<double> need, std::uint32_t present);
