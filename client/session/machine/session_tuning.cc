@@ -68,7 +68,7 @@ void SessionTuning::Propose(const Stock& stock) {
   }
   const double mean = stock.MeanBytes();
   const double rate = taken / static_cast<double>(seconds_.size());
-  // What the loop would have taken while it waited, and half of that again.
+  // The batches that the loop would have taken while it waited, and half as many again.
   const double missing = 1.5 * (longest_wait * rate + 1) * mean;
   ahead.up = was_full ? std::max(2 * ahead.value, ahead.value + missing) : 0;
   const double cover = std::max(kLeastCover, std::min(kCoverSeconds * rate, kCoverBytes / mean));

@@ -15,7 +15,7 @@ constexpr double kOnlyWaits = 0.5;
 constexpr double kMemorySeconds = 30;
 /// Builder threads that build for this part of their time are asked for more.
 constexpr double kBusyShare = 0.9;
-/// What a busy worker sends may be below what it builds, because it builds ahead. At least this
+/// A busy worker may send less than it builds, because it builds ahead. At least this
 /// part of what it builds counts.
 constexpr double kLeastSentShare = 0.5;
 /// A build of a batch that takes less or more seconds than this is a mistake of the report.

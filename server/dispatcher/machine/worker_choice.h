@@ -20,7 +20,7 @@ bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options);
 /// Fills `out` with the worker, as consumers are told of it.
 void ToProto(const Worker& worker, v1::WorkerRef* out);
 
-/// What a worker has built since its start, as it reports.
+/// The totals of a worker since its start, as it reports them.
 struct BuildTotals {
   double seconds = 0;  // of builder threads, all stages together
   std::uint64_t batches = 0;

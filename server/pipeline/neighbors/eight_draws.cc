@@ -183,7 +183,7 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
     chosen[i] = place;
   }
   SortLanes<int{kSize}>(chosen);
-  // What is written beyond a row's places lies among the first ones of the next row, and these are
+  // Values beyond a row's places lie among the first ones of the next row, and these are
   // written after it.
   MILLRACE_UNROLL(4)
   for (int from = kSize8 - 8; from >= 0; from -= 8) {
