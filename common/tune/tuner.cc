@@ -106,6 +106,12 @@ void Tuner::Begin(std::size_t setting, const Measured& before, bool up, double v
 
 bool Tuner::Judge(const Sample& sample, std::vector<Setting>& settings) {
   Trial& trial = *trial_;
+  if (trial.up && sample.settling && trial.settling < kLongestSettle) {
+    ++trial.settling;
+    trial.after = {};
+    trial.seconds = 0;
+    return false;
+  }
   ++trial.seconds;
   if (trial.up && trial.seconds <= kSettle) return false;
   trial.after.Add(sample);

@@ -32,6 +32,7 @@ struct Sample {
   double rate = 0;           // of what is waited for, such as batches a second
   double waiting = 0;        // share of the second in which somebody waited, 0 to 1
   std::string waited_for{};  // name of the cause of most of it; empty: none
+  bool settling = false;     // the last change has not taken effect yet
 };
 
 /// A setting, and how much of it is in use.
@@ -83,6 +84,8 @@ class Tuner {
   /// have to show.
   static constexpr std::size_t kBefore = 5;
   static constexpr std::size_t kSettle = 2;
+  /// Seconds until a change that does not take effect is measured nevertheless.
+  static constexpr std::size_t kLongestSettle = 60;
   static constexpr std::size_t kAfter = 5;
   static constexpr std::size_t kLongest = 20;
   /// Seconds without waiting, before something is given back; and after that, until it is kept.
@@ -121,7 +124,8 @@ class Tuner {
     bool up;
     Measured before;
     Measured after;
-    std::size_t seconds = 0;  // since the change
+    std::size_t seconds = 0;   // since the change
+    std::size_t settling = 0;  // those of them that said so
   };
   /// When a setting may be tried again, in one direction.
   struct Pause {

@@ -107,6 +107,11 @@ v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider,
   return state;
 }
 
+/// Whether there is a worker that says how many processes plugins have.
+bool TunesWorker(const DaemonOptions& options) {
+  return options.tune && options.role != Role::kDispatcher;
+}
+
 }  // namespace
 
 Daemon::Daemon(const DaemonOptions& options, const DaemonSecurity& security,
@@ -122,11 +127,12 @@ Daemon::Daemon(const DaemonOptions& options, const DaemonSecurity& security,
       arena_(MakeArena(options)),
       connector_(MakeGrpcConnector({.tls = security.tls})),
       columns_(MakeKeptColumns(options, log_)),
-      plugins_(
-          std::make_shared<PluginRegistry>(PluginRegistryOptions{.plugins = options.plugins,
-                                                                 .copies = DefaultPluginCopies(),
-                                                                 .clock = clock_,
-                                                                 .logger = log_})),
+      plugins_(std::make_shared<PluginRegistry>(
+          PluginRegistryOptions{.plugins = options.plugins,
+                                .copies = DefaultPluginCopies(),
+                                .clock = clock_,
+                                .logger = log_,
+                                .begin_with_one = TunesWorker(options)})),
       library_(std::make_shared<PlanLibrary>(
           LibraryOptions(options, arena_, MakeExamples(options, clock_, log_), plugins_, columns_,
                          FetchFrom(connector_, options.dispatcher, stop_fetching_.get_token()),
@@ -217,7 +223,9 @@ Status Daemon::StartWorker() {
   worker.host_id = NetworkHostId();
   worker.dispatcher = dispatcher_ ? control_address_ : options_.dispatcher;
   worker.threads = options_.threads;
-  worker.threads_pinned = !options_.tune || options_.threads_given;
+  worker.tune = options_.tune;
+  worker.threads_given = options_.threads_given;
+  worker.cpus = [] { return ReadHostLimits().cpus; };
   worker.memory_bytes = options_.batch_memory();
   worker.memory_limit = options_.memory_limit;
   worker.version = MILLRACE_VERSION;

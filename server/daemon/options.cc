@@ -173,7 +173,8 @@ Status ReadInMemory(const OptionTexts& texts, DaemonOptions& options) {
 Status ReadPlugins(const OptionTexts& texts, const HostLimits& host, DaemonOptions& options) {
   for (const auto& [name, given] : texts.plugins) {
     PluginConfig plugin = given.plugin;
-    if (plugin.processes == 0) plugin.processes = host.cpus;
+    plugin.processes_given = plugin.processes != 0;
+    if (!plugin.processes_given) plugin.processes = host.cpus;
     MILLRACE_RETURN_IF_ERROR(At(CheckPlugin(plugin), {name, given.where}));
     options.plugins[name] = std::move(plugin);
   }

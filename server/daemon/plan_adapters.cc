@@ -84,6 +84,9 @@ class LibraryProvider final : public PlanProvider {
   std::vector<PluginPoolStats> Plugins() override {
     return plugins_ == nullptr ? std::vector<PluginPoolStats>() : plugins_->Stats();
   }
+  void SetMostProcesses(const std::map<std::uint64_t, int>& processes) override {
+    if (plugins_ != nullptr) plugins_->SetMostProcesses(processes);
+  }
   void WatchPlugins(OnPluginRequest on_request) override {
     if (plugins_ != nullptr) plugins_->SetOnRequest(std::move(on_request));
   }

@@ -82,6 +82,7 @@ Status PluginPool::Begin(const std::stop_token& stop) {
   {
     MutexLock lock(mutex_);
     slots_.resize(static_cast<std::size_t>(options_.plugin.processes));
+    most_processes_ = slots_.size();
   }
 
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Lease> lease, Take(stop));
@@ -195,7 +196,7 @@ Result<std::shared_ptr<PluginPool::Lease>> PluginPool::Take(const std::stop_toke
   while (!stop.stop_requested()) {
     Slot* best = nullptr;
     int best_rank = 3;
-    for (Slot& slot : slots_) {
+    for (Slot& slot : std::span(slots_).first(most_processes_)) {
       if (slot.is_taken) continue;
       const int rank = slot.process == nullptr ? 1 : slot.process->is_behind() ? 2 : 0;
       if (rank < best_rank) {
@@ -265,8 +266,28 @@ void PluginPool::Discard(Lease& lease) {
 }
 
 void PluginPool::Return(std::size_t slot) {
+  std::shared_ptr<PluginProcess> surplus;  // ends without the lock
   MutexLock lock(mutex_);
   slots_[slot].is_taken = false;
+  surplus = TakeSurplus(slot);
+  returned_.NotifyAll();
+}
+
+std::shared_ptr<PluginProcess> PluginPool::TakeSurplus(std::size_t slot) {
+  Slot& own = slots_[slot];
+  if (slot < most_processes_ || own.is_taken) return nullptr;
+  own.stats.process = 0;  // another process in its place will be no restart
+  return std::move(own.process);
+}
+
+void PluginPool::SetMostProcesses(int processes) {
+  std::vector<std::shared_ptr<PluginProcess>> surplus;  // ends without the lock
+  MutexLock lock(mutex_);
+  most_processes_ =
+      std::clamp<std::size_t>(static_cast<std::size_t>(std::max(processes, 1)), 1, slots_.size());
+  for (std::size_t i = most_processes_; i < slots_.size(); ++i) {
+    surplus.push_back(TakeSurplus(i));
+  }
   returned_.NotifyAll();
 }
 
@@ -348,6 +369,7 @@ std::vector<PluginPool::ProcessStats> PluginPool::Stats() const {
       ProcessStats& own = stats.emplace_back(slot.stats);
       own.process = slot.process == nullptr ? 0 : slot.process->id();
       own.memory_bytes = slot.process == nullptr ? 0 : slot.process->ReplyBytes();
+      own.is_starting = slot.is_taken && slot.process == nullptr;
       // A request that hangs is seen before it ends.
       if (slot.asked != Time{} && now > slot.asked) own.busy_seconds += ToSeconds(now - slot.asked);
     }

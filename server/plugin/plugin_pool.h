@@ -39,6 +39,7 @@ using OnPluginLine =
     std::function<void(std::string_view plugin, pid_t process, std::string_view line)>;
 
 struct PluginPoolOptions {
+  std::uint64_t number = 0;  // of the pool, as its owner counts
   PluginConfig plugin;
   PluginObject object;
   /// The daemon's folder for copies of plugins' files.
@@ -61,6 +62,12 @@ class PluginPool : public std::enable_shared_from_this<PluginPool> {
   PluginPool& operator=(const PluginPool&) = delete;
 
   const PluginFacts& facts() const { return facts_; }
+  std::uint64_t number() const { return options_.number; }
+  bool processes_given() const { return options_.plugin.processes_given; }
+
+  /// Lets at most so many processes run, from 1 to PluginConfig::processes, which is what a pool
+  /// begins with. Others end, each after its present request.
+  void SetMostProcesses(int processes);
 
   /// Builds examples, in one process, which is waited for if none is free. Rows that cannot be
   /// built are part of the reply. An error is of the request, or the plugin cannot be started any
@@ -106,6 +113,8 @@ class PluginPool : public std::enable_shared_from_this<PluginPool> {
   /// Ends the process of a lease.
   void Discard(Lease& lease);
   void Return(std::size_t slot);
+  /// Takes the process from a slot that may have none any more, if nobody uses it.
+  std::shared_ptr<PluginProcess> TakeSurplus(std::size_t slot) MILLRACE_REQUIRES(mutex_);
   /// Has the process of a lease build rows, and counts its time.
   Result<BuildAttempt> Ask(const Lease& lease, const PluginRequest& request,
                            std::span<const std::size_t> rows, bool at_once,
@@ -125,6 +134,7 @@ class PluginPool : public std::enable_shared_from_this<PluginPool> {
   mutable Mutex mutex_;
   CondVar returned_;
   std::vector<Slot> slots_ MILLRACE_GUARDED_BY(mutex_);
+  std::size_t most_processes_ MILLRACE_GUARDED_BY(mutex_) = 0;  // the first slots are for them
   std::map<std::string, std::shared_ptr<const PluginColumn>> columns_ MILLRACE_GUARDED_BY(mutex_);
 };
 

@@ -41,7 +41,8 @@ std::filesystem::path DefaultPluginCopies() {
 PluginRegistry::PluginRegistry(PluginRegistryOptions options)
     : copies_(std::move(options.copies)),
       clock_(std::move(options.clock)),
-      logger_(std::move(options.logger)) {
+      logger_(std::move(options.logger)),
+      begin_with_one_(options.begin_with_one) {
   SetPlugins(std::move(options.plugins));
 }
 
@@ -113,6 +114,7 @@ Result<std::shared_ptr<PluginPool>> PluginRegistry::Start(const PluginObject& ob
   PluginPoolOptions options;
   MILLRACE_ASSIGN_OR_RETURN(options.plugin, Find(object.module));
   if (processes > 0) options.plugin.processes = processes;
+  options.number = ++last_number_;
   options.object = object;
   options.copies = copies_;
   options.launcher = SharedLauncher();
@@ -133,29 +135,52 @@ Result<std::shared_ptr<PluginPool>> PluginRegistry::Start(const PluginObject& ob
     }
     if (on_request != nullptr) (*on_request)(asked, begin, end);
   };
-  return PluginPool::Start(std::move(options), stop_.get_token());
+  const bool one = begin_with_one_ && !options.plugin.processes_given;
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<PluginPool> pool,
+                            PluginPool::Start(std::move(options), stop_.get_token()));
+  if (one) pool->SetMostProcesses(1);
+  return pool;
 }
 
-std::vector<PluginPoolStats> PluginRegistry::Stats() const {
+std::vector<std::pair<std::string, std::shared_ptr<PluginPool>>> PluginRegistry::PoolsInUse()
+    const {
   std::vector<std::shared_ptr<Entry>> entries;
   {
     MutexLock lock(mutex_);
     for (const auto& [key, entry] : pools_) entries.push_back(entry);
     entries.insert(entries.end(), replaced_.begin(), replaced_.end());
   }
-  std::vector<PluginPoolStats> all;
+  std::vector<std::pair<std::string, std::shared_ptr<PluginPool>>> pools;
   for (const std::shared_ptr<Entry>& entry : entries) {
     std::shared_ptr<PluginPool> pool;
     {
       MutexLock lock(entry->mutex);
       pool = entry->pool.lock();
     }
-    if (pool != nullptr) all.push_back({entry->object, pool->Stats(), pool->MemoryBytes()});
+    if (pool != nullptr) pools.emplace_back(entry->object, std::move(pool));
   }
-  std::stable_sort(all.begin(), all.end(), [](const PluginPoolStats& a, const PluginPoolStats& b) {
-    return a.object < b.object;
-  });
+  std::stable_sort(pools.begin(), pools.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return pools;
+}
+
+std::vector<PluginPoolStats> PluginRegistry::Stats() const {
+  std::vector<PluginPoolStats> all;
+  for (const auto& [object, pool] : PoolsInUse()) {
+    all.push_back({.number = pool->number(),
+                   .processes_given = pool->processes_given(),
+                   .object = object,
+                   .processes = pool->Stats(),
+                   .memory_bytes = pool->MemoryBytes()});
+  }
   return all;
+}
+
+void PluginRegistry::SetMostProcesses(const std::map<std::uint64_t, int>& processes) {
+  for (const auto& [object, pool] : PoolsInUse()) {
+    const auto most = processes.find(pool->number());
+    if (most != processes.end()) pool->SetMostProcesses(most->second);
+  }
 }
 
 void PluginRegistry::SetOnRequest(OnPluginRequest on_request) {

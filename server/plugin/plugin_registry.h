@@ -3,6 +3,7 @@
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -10,6 +11,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/log.h"
@@ -28,6 +30,9 @@ struct PluginRegistryOptions {
   std::filesystem::path copies;                 // where the copies of plugins' files go
   std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>();
   std::shared_ptr<Logger> logger;  // gets what plugins print; null: nobody does
+  /// Pools whose number of processes is not given begin with one process, and get others by
+  /// SetMostProcesses. Otherwise they begin with all that they may have.
+  bool begin_with_one = false;
 };
 
 class PluginRegistry {
@@ -61,6 +66,8 @@ class PluginRegistry {
   /// The work of the processes of each pool in use, those of a replaced plugin included; in the
   /// order of the objects' names. It may take some milliseconds.
   std::vector<PluginPoolStats> Stats() const;
+  /// PluginPool::SetMostProcesses of pools by their numbers. Pools that are gone are ignored.
+  void SetMostProcesses(const std::map<std::uint64_t, int>& processes);
   /// Tells of all requests from now on, of pools that there are and of pools to come. Null: nobody
   /// is told any more.
   void SetOnRequest(OnPluginRequest on_request);
@@ -81,10 +88,13 @@ class PluginRegistry {
   /// `processes`: 0 for as many as the plugin has.
   Result<std::shared_ptr<PluginPool>> Start(const PluginObject& object, int processes);
   std::shared_ptr<Launcher> SharedLauncher();
+  std::vector<std::pair<std::string, std::shared_ptr<PluginPool>>> PoolsInUse() const;
 
   const std::filesystem::path copies_;
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
+  const bool begin_with_one_;
+  std::atomic<std::uint64_t> last_number_{0};  // of a pool
   std::stop_source stop_;
   mutable Mutex mutex_;
   std::map<std::string, PluginConfig, std::less<>> plugins_ MILLRACE_GUARDED_BY(mutex_);

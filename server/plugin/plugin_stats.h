@@ -24,10 +24,13 @@ struct PluginProcessStats {
   std::uint64_t examples = 0;
   std::uint64_t dropped = 0;
   std::uint64_t failed = 0;  // tries that failed
+  bool is_starting = false;  // a request waits for the process to start
 };
 
 /// The pool of one object.
 struct PluginPoolStats {
+  std::uint64_t number = 0;                   // of the pool, in its registry
+  bool processes_given = true;                // PluginConfig::processes_given
   std::string object;                         // "asr_data:Corpus"
   std::vector<PluginProcessStats> processes;  // always in the same order
   /// The memory of all processes together, with the one that the others are copies of. Memory that

@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -43,6 +44,15 @@ class Skipped(Exception):
 def check(condition, message):
     if not condition:
         raise Failure(message)
+
+
+def numpy_python():
+    """A python with numpy, which plugins need."""
+    for python in (os.environ.get("MILLRACE_NUMPY_PYTHON"), "/usr/bin/python3", sys.executable):
+        if python and subprocess.run([python, "-c", "import numpy"], capture_output=True,
+                                     check=False).returncode == 0:
+            return python
+    raise Skipped("no python has numpy")
 
 
 def wait_for(condition, what, process=None):

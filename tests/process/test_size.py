@@ -4,10 +4,8 @@ import json
 import math
 import os
 import re
-import subprocess
-import sys
 
-from harness import Skipped, check, cluster
+from harness import check, cluster, numpy_python
 from test_streams import DATA
 from test_tools import run
 
@@ -21,15 +19,6 @@ def size(c, *arguments):
     code, out, err = run("size", c.pipeline, "--dataset", f"data={DATA}", "--seconds", 0.5, *arguments)
     check(code == 0, f"{arguments}: {code}: {err}")
     return out
-
-
-def numpy_python():
-    """A python with numpy, which plugins need."""
-    for python in (os.environ.get("MILLRACE_NUMPY_PYTHON"), "/usr/bin/python3", sys.executable):
-        if python and subprocess.run([python, "-c", "import numpy"], capture_output=True,
-                                     check=False).returncode == 0:
-            return python
-    raise Skipped("no python has numpy")
 
 
 def check_agrees(found):

@@ -29,4 +29,15 @@ std::uint64_t WorkAheadBudget(std::uint64_t configured, std::uint64_t limit, Mem
 std::uint64_t CacheBudget(std::uint64_t configured, std::uint64_t limit, MemoryUse use,
                           std::uint64_t built, std::uint64_t ahead);
 
+/// Returns how many more bytes the processes of plugins may take: what leaves half of `configured`
+/// for batches. Less than 0 if they have too many. `use` and `built` are as above.
+std::int64_t PluginRoom(std::uint64_t configured, std::uint64_t limit, MemoryUse use,
+                        std::uint64_t built);
+
+/// Returns how many processes of a pool may run, 1 to `places`, if `room` bytes are left for more
+/// of them and `running` of them have `bytes` now. It grows by at most as many as run, so that the
+/// memory of new ones is seen before others follow, and only into three quarters of the room, so
+/// that it does not go back and forth.
+int ProcessesInRoom(int places, int running, std::uint64_t bytes, std::int64_t room);
+
 }  // namespace millrace

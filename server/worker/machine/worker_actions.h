@@ -20,13 +20,15 @@
 namespace millrace {
 
 struct WorkerOptions {
-  std::string name;         // for people
-  std::string address;      // where consumers reach its batch service
-  std::string host_id;      // equal for processes of one host
-  std::string unix_socket;  // where consumers of this host reach it; empty: no such socket
-  std::string dispatcher;   // host:port, or several with commas between them
-  int threads = 1;
-  bool threads_pinned = true;             // whether always all of them build
+  std::string name;           // for people
+  std::string address;        // where consumers reach its batch service
+  std::string host_id;        // equal for processes of one host
+  std::string unix_socket;    // where consumers of this host reach it; empty: no such socket
+  std::string dispatcher;     // host:port, or several with commas between them
+  int threads = 1;            // that build, at most; if not given: at first
+  bool tune = false;          // whether threads and processes follow what is needed
+  bool threads_given = true;  // whether always all of them build
+  std::function<int()> cpus;  // CPUs that this process may use; null: as at first
   std::uint64_t memory_bytes = 1u << 30;  // limit of batches that are built and not sent
   std::uint64_t memory_limit = 0;         // limit of the process in bytes; 0: no limit
   std::function<MemoryUse()> memory_use;  // memory of the process; null: ask the kernel

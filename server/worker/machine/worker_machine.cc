@@ -45,7 +45,9 @@ WorkerMachine::WorkerMachine(WorkerOptions options, std::string nonce,
       random_(std::move(random)),
       log_(std::move(log)),
       queue_(options_.memory_bytes),
-      tuning_(options_.threads, options_.threads_pinned) {}
+      tuning_({.threads = options_.threads,
+               .tune = options_.tune,
+               .threads_given = options_.threads_given}) {}
 
 std::vector<WorkerAction::Any> WorkerMachine::TakeActions() { return std::exchange(actions_, {}); }
 

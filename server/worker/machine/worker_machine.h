@@ -108,6 +108,12 @@ class WorkerMachine {
   /// it, so that some were forgotten.
   bool SetMemoryBudget(std::uint64_t bytes);
 
+  /// Tells how many CPUs the process may use now, at least 1.
+  void OnCpus(int cpus);
+  /// Tells of the pools of plugins, always in the same order, and how many more bytes their
+  /// processes may take together; nullopt: there is no limit.
+  void OnPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room);
+
   // --- The stream to the dispatcher; events of earlier attempts are ignored ---
   void OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response, Time now);
   void OnWorkWritten(std::uint64_t attempt, Time now);
@@ -144,6 +150,8 @@ class WorkerMachine {
   const MeasureQueue& measuring() const { return measuring_; }
   /// How many threads may build now: those beyond it have to rest.
   int threads() const { return tuning_.threads(); }
+  /// How many processes of each pool may run now, of those pools that are tuned.
+  std::map<std::uint64_t, int> MostProcesses() const { return tuning_.MostProcesses(); }
 
   std::vector<WorkerAction::Any> TakeActions();
 

@@ -189,6 +189,14 @@ void WorkerMachine::OnWorkClosed(std::uint64_t attempt, const Status& status, Ti
   NextDispatcher();
 }
 
+void WorkerMachine::OnCpus(int cpus) {
+  if (tuning_.SetCpus(cpus, *log_)) WakeBuilders();
+}
+
+void WorkerMachine::OnPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room) {
+  tuning_.SetPools(std::move(pools), room);
+}
+
 void WorkerMachine::ReportSoon(Time now) { SendReport(now); }
 
 void WorkerMachine::SendReport(Time now) {
@@ -249,7 +257,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
     seconds.set_count(total.count);
   }
   report.set_send_blocked_seconds(SendBlockedSeconds(now));
-  report.set_threads(static_cast<std::uint32_t>(options_.threads));
+  report.set_threads(static_cast<std::uint32_t>(tuning_.most_threads()));
   report.set_version(options_.version);
   report.set_highest_term(term_);
   report.set_sent_batches(sent_batches_);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "common/base/wait_cause.h"
+#include "server/worker/machine/memory_use.h"
 
 namespace millrace {
 namespace {
@@ -19,12 +21,107 @@ constexpr double kWorthIt = 0.75;
 
 }  // namespace
 
-WorkerTuning::WorkerTuning(int threads, bool pinned)
-    : settings_{{.name = "threads",
-                 .value = static_cast<double>(threads),
+void WorkerTuning::InUse::Add(double used) {
+  last_.push_back(used);
+  if (last_.size() > tune::Tuner::kCalm) last_.pop_front();
+}
+
+bool WorkerTuning::InUse::All(double value) const {
+  return !last_.empty() && last_.back() >= kAllInUse * value;
+}
+
+double WorkerTuning::InUse::Enough(double value) const {
+  if (last_.size() < tune::Tuner::kCalm) return value;
+  const double enough = std::ceil(kReserve * *std::max_element(last_.begin(), last_.end()) + 0.5);
+  return enough <= kWorthIt * value ? enough : value;
+}
+
+WorkerTuning::WorkerTuning(const Options& options)
+    : tune_(options.tune),
+      settings_{{.name = "threads",
+                 .value = static_cast<double>(options.threads),
                  .least = 1,
-                 .most = static_cast<double>(threads),
-                 .pinned = pinned}} {}
+                 .most = static_cast<double>(options.threads),
+                 .pinned = !options.tune || options.threads_given}} {}
+
+std::map<std::uint64_t, int> WorkerTuning::MostProcesses() const {
+  std::map<std::uint64_t, int> most;
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    if (!IsTuned(pools_[i].use)) continue;
+    most[pools_[i].use.number] = static_cast<int>(settings_[kPools + i].value);
+  }
+  return most;
+}
+
+void WorkerTuning::SetLimit(tune::Setting& setting, double most) {
+  if (setting.most == most) return;
+  setting.value = setting.value == setting.most ? most : std::min(setting.value, most);
+  setting.most = most;
+  ++changes_;
+}
+
+bool WorkerTuning::SetCpus(int cpus, Logger& log) {
+  tune::Setting& setting = settings_[kThreads];
+  if (setting.pinned || setting.most == cpus) return false;
+  const int before = threads();
+  log.Info("other CPUs", {{"before", setting.most}, {"now", cpus}});
+  SetLimit(setting, cpus);
+  return threads() != before;
+}
+
+void WorkerTuning::SetPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room) {
+  room_ = room;
+  KeepPools(std::move(pools));
+  LimitPools();
+}
+
+void WorkerTuning::KeepPools(std::vector<PoolUse> pools) {
+  const bool same = std::equal(
+      pools.begin(), pools.end(), pools_.begin(), pools_.end(),
+      [](const PoolUse& use, const Pool& pool) { return use.number == pool.use.number; });
+  if (same) {
+    for (std::size_t i = 0; i < pools.size(); ++i) pools_[i].use = std::move(pools[i]);
+    return;
+  }
+  const std::vector<Pool> known = std::exchange(pools_, {});
+  const std::vector<tune::Setting> settings = settings_;
+  settings_.resize(kPools);
+  for (PoolUse& use : pools) {
+    const auto old = std::find_if(known.begin(), known.end(),
+                                  [&](const Pool& pool) { return pool.use.number == use.number; });
+    if (old != known.end()) {
+      settings_.push_back(settings[kPools + static_cast<std::size_t>(old - known.begin())]);
+      pools_.push_back(*old);
+      pools_.back().use = std::move(use);
+      continue;
+    }
+    settings_.push_back({.name = "processes of " + use.object,
+                         .value = static_cast<double>(use.places),
+                         .least = 1,
+                         .most = static_cast<double>(use.places),
+                         .pinned = !IsTuned(use)});
+    const double busy = use.busy_seconds;
+    pools_.push_back({.use = std::move(use), .counted_busy = busy, .in_use = {}});
+  }
+  tuner_.Restart();
+  ++changes_;
+}
+
+void WorkerTuning::LimitPools() {
+  const auto tuned = std::count_if(pools_.begin(), pools_.end(),
+                                   [this](const Pool& pool) { return IsTuned(pool.use); });
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    const PoolUse& use = pools_[i].use;
+    if (!IsTuned(use)) continue;
+    // A thread asks one process at a time.
+    int most = std::min(use.places, threads());
+    if (room_) {
+      most = std::min(most, ProcessesInRoom(use.places, use.running, use.memory_bytes,
+                                            *room_ / static_cast<std::int64_t>(tuned)));
+    }
+    SetLimit(settings_[kPools + i], most);
+  }
+}
 
 void WorkerTuning::CountUntil(Time now) {
   const double seconds = ToSeconds(now - counted_until_);
@@ -46,14 +143,30 @@ void WorkerTuning::OnEnded(bool mostly_python, Time now) {
   if (mostly_python) ++built_in_python_;
 }
 
-void WorkerTuning::Propose(double used) {
-  used_.push_back(used);
-  if (used_.size() > tune::Tuner::kCalm) used_.pop_front();
+void WorkerTuning::Propose(double seconds, bool mostly_python) {
+  bool processes_bind = false;
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    Pool& pool = pools_[i];
+    tune::Setting& processes = settings_[kPools + i];
+    pool.in_use.Add((pool.use.busy_seconds - pool.counted_busy) / seconds);
+    pool.counted_busy = pool.use.busy_seconds;
+    processes.up = pool.in_use.All(processes.value) ? processes.most : 0;
+    processes.down = pool.in_use.Enough(processes.value);
+    processes_bind = processes_bind || (mostly_python && processes.up > processes.value);
+  }
   tune::Setting& threads = settings_[kThreads];
-  threads.up = used >= kAllInUse * threads.value ? threads.most : 0;
-  const double enough = std::ceil(kReserve * *std::max_element(used_.begin(), used_.end()) + 0.5);
-  const bool worth_it = used_.size() == tune::Tuner::kCalm && enough <= kWorthIt * threads.value;
-  threads.down = worth_it ? enough : threads.value;
+  threads_in_use_.Add(used_seconds_ / seconds);
+  threads.up = !processes_bind && threads_in_use_.All(threads.value) ? threads.most : 0;
+  threads.down = threads_in_use_.Enough(threads.value);
+}
+
+void WorkerTuning::BeginAnew() {
+  tuner_.Restart();
+  threads_in_use_.Clear();
+  for (Pool& pool : pools_) pool.in_use.Clear();
+  for (tune::Setting& setting : settings_) setting.value = setting.most;
+  LimitPools();
+  ++changes_;
 }
 
 bool WorkerTuning::Tick(bool has_work, Time now, Logger& log) {
@@ -62,21 +175,21 @@ bool WorkerTuning::Tick(bool has_work, Time now, Logger& log) {
   const double seconds = ToSeconds(now - began_);
   const int before = threads();
   if (has_work) {
+    const bool mostly_python = 2 * built_in_python_ > built_;
     tune::Sample sample;
     sample.rate = static_cast<double>(built_) / seconds;
     sample.waiting = std::min(1.0, waited_seconds_ / seconds);
-    sample.waited_for =
-        WaitCauseName(2 * built_in_python_ > built_ ? WaitCause::kPython : WaitCause::kBuild);
-    Propose(used_seconds_ / seconds);
+    sample.waited_for = WaitCauseName(mostly_python ? WaitCause::kPython : WaitCause::kBuild);
+    sample.settling = std::any_of(pools_.begin(), pools_.end(),
+                                  [](const Pool& pool) { return pool.use.starting > 0; });
+    Propose(seconds, mostly_python);
     if (tuner_.Step(sample, settings_, now)) {
       ++changes_;
       log.Info("tuning", {{"decision", tune::ToLine(tuner_.decisions().back())}});
+      LimitPools();
     }
-  } else if (!used_.empty()) {
-    tuner_.Restart();
-    used_.clear();
-    settings_[kThreads].value = settings_[kThreads].most;
-    ++changes_;
+  } else if (!threads_in_use_.empty()) {
+    BeginAnew();
   }
   began_ = now;
   used_seconds_ = waited_seconds_ = 0;

@@ -1,6 +1,6 @@
-// Tunes how many threads of a worker build (docs/tuning.md): as few as keep consumers from waiting.
-// The worker waits for nobody, so it counts its consumers' waits: the time in which the next batch
-// of one of them was not built yet.
+// Tunes how many threads of a worker build, and how many processes its plugins have
+// (docs/tuning.md): as few as keep consumers from waiting. The worker waits for nobody, so it
+// counts its consumers' waits: the time in which the next batch of one of them was not built yet.
 //
 // Not thread-safe.
 #pragma once
@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "common/base/log.h"
@@ -15,19 +17,33 @@
 #include "common/transport/convert/tuning.h"
 #include "common/tune/tuner.h"
 #include "millrace/v1/dispatcher.pb.h"
+#include "server/worker/machine/pool_use.h"
 
 namespace millrace {
 
 class WorkerTuning {
  public:
-  /// `threads`: as many as there are, at least 1. They are the limit, and the first value.
-  WorkerTuning(int threads, bool pinned);
+  struct Options {
+    int threads = 1;  // at least 1: the limit at first, and the first value
+    bool tune = true;
+    bool threads_given = false;  // the user has said how many: they stay
+  };
+  explicit WorkerTuning(const Options& options);
 
   /// REQUIRES: before all other calls.
   void Start(Time now) { began_ = counted_until_ = now; }
 
-  /// How many threads may build.
+  /// How many threads may build now, and at most.
   int threads() const { return static_cast<int>(settings_[kThreads].value); }
+  int most_threads() const { return static_cast<int>(settings_[kThreads].most); }
+  /// How many processes may run now of each pool that is tuned, by its number.
+  std::map<std::uint64_t, int> MostProcesses() const;
+
+  /// Tells the limit of threads that were not given. Returns whether threads() has changed.
+  bool SetCpus(int cpus, Logger& log);
+  /// Tells of all pools, always in the same order, and how many more bytes all their processes may
+  /// take; nullopt: there is no limit.
+  void SetPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room);
 
   /// A thread asked for a batch to build. `began`: whether it got one; `waits`: whether a consumer
   /// waits for a batch.
@@ -45,13 +61,44 @@ class WorkerTuning {
 
  private:
   static constexpr std::size_t kThreads = 0;
+  static constexpr std::size_t kPools = 1;  // the setting of the first pool
 
+  /// How many of something were in use, in each of the last seconds.
+  class InUse {
+   public:
+    void Add(double used);
+    void Clear() { last_.clear(); }
+    bool empty() const { return last_.empty(); }
+    /// Whether the last second used all of them.
+    bool All(double value) const;
+    /// What is enough for all these seconds, or `value` where it is not known or saves little.
+    double Enough(double value) const;
+
+   private:
+    std::deque<double> last_;
+  };
+  struct Pool {
+    PoolUse use;
+    double counted_busy = 0;  // seconds
+    InUse in_use;
+  };
+
+  bool IsTuned(const PoolUse& pool) const { return tune_ && !pool.processes_given; }
+  /// Changes the limit of a setting. A setting that is at its limit stays there.
+  void SetLimit(tune::Setting& setting, double most);
+  void KeepPools(std::vector<PoolUse> pools);
+  void LimitPools();
   void CountUntil(Time now);
-  void Propose(double used);
+  /// What was in use in a second, and what follows for the settings.
+  void Propose(double seconds, bool mostly_python);
+  void BeginAnew();
 
+  const bool tune_;
   tune::Tuner tuner_;
-  std::vector<tune::Setting> settings_;
-  Time began_;  // of the second that is counted
+  std::vector<tune::Setting> settings_;  // threads, and each pool
+  std::vector<Pool> pools_;
+  std::optional<std::int64_t> room_;  // bytes for more processes
+  Time began_;                        // of the second that is counted
   Time counted_until_;
   int building_ = 0;
   bool waits_ = false;
@@ -59,7 +106,7 @@ class WorkerTuning {
   double waited_seconds_ = 0;
   std::uint64_t built_ = 0;
   std::uint64_t built_in_python_ = 0;
-  std::deque<double> used_;  // threads, in each of the last seconds
+  InUse threads_in_use_;
   std::uint64_t changes_ = 1;
 };
 

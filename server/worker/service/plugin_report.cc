@@ -45,6 +45,24 @@ void AddPluginMetrics(std::span<const PluginPoolStats> pools, MetricSet& metrics
   }
 }
 
+std::vector<PoolUse> UseOfPools(std::span<const PluginPoolStats> pools) {
+  std::vector<PoolUse> uses;
+  for (const PluginPoolStats& pool : pools) {
+    PoolUse& use = uses.emplace_back();
+    use.number = pool.number;
+    use.object = pool.object;
+    use.places = static_cast<int>(pool.processes.size());
+    use.processes_given = pool.processes_given;
+    use.memory_bytes = pool.memory_bytes;
+    for (const PluginProcessStats& process : pool.processes) {
+      use.running += process.process != 0 ? 1 : 0;
+      use.starting += process.is_starting ? 1 : 0;
+      use.busy_seconds += process.busy_seconds;
+    }
+  }
+  return uses;
+}
+
 std::uint64_t MemoryOf(std::span<const PluginPoolStats> pools) {
   std::uint64_t bytes = 0;
   for (const PluginPoolStats& pool : pools) bytes += pool.memory_bytes;

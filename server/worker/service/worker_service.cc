@@ -89,14 +89,11 @@ void WorkerService::Start() {
       [weak = weak_from_this()](std::string_view object, Time began, Time ended) {
         if (const auto worker = weak.lock()) worker->RecordRequest(object, began, ended);
       });
-  for (int i = 0; i < options_.threads; ++i) {
-    BuilderScratch& scratch = scratch_.emplace_back();
-    threads_.emplace_back([this, i, &scratch] { BuildLoop(i, scratch); });
-  }
   threads_.emplace_back([this] { OpenDatasets(); });
   threads_.emplace_back([this] { PrepareLoop(); });
   threads_.emplace_back([this] { WatchLoop(); });
   MutexLock lock(mutex_);
+  StartBuilders();
   memory_looked_at_ = clock_->Now();
   machine_.Start(memory_looked_at_);
   Perform();
@@ -105,6 +102,7 @@ void WorkerService::Start() {
 void WorkerService::Stop() {
   std::map<StreamId, Outlet> outlets;  // destroyed outside the lock
   std::shared_ptr<Stream<v1::WorkRequest>> work;
+  std::vector<std::thread> builders;
   {
     MutexLock lock(mutex_);
     if (stopping_) return;
@@ -114,11 +112,13 @@ void WorkerService::Stop() {
     work = std::move(work_);
     outlets = std::move(outlets_);
     outlets_.clear();
+    builders = std::move(builders_);
   }
   work_available_.NotifyAll();
   prepare_available_.NotifyAll();
   look_due_changed_.NotifyAll();
   stop_looking_.request_stop();
+  for (std::thread& thread : builders) thread.join();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   for (auto& [id, outlet] : outlets) outlet.out->Close(Unavailable("the worker stops"));
@@ -149,20 +149,29 @@ bool WorkerService::LooksAtMemory(Time now) {
 
 void WorkerService::Tick() {
   std::optional<std::uint64_t> cache_limit;
+  std::map<std::uint64_t, int> most_processes;
   const Time now = clock_->Now();
   std::optional<std::vector<PluginPoolStats>> plugins;
-  if (LooksAtMemory(now)) plugins = provider_->Plugins();
+  int cpus = 0;
+  if (LooksAtMemory(now)) {
+    plugins = provider_->Plugins();
+    cpus = options_.cpus ? options_.cpus() : 0;
+  }
   {
     MutexLock lock(mutex_);
     if (stopping_) return;
+    if (cpus > 0) machine_.OnCpus(cpus);
     if (plugins) {
       plugins_ = *std::move(plugins);
       cache_limit = WatchMemory();
     }
     machine_.Tick(now);
     Perform();
+    StartBuilders();
+    if (plugins) most_processes = machine_.MostProcesses();
   }
   if (cache_limit) SetCacheLimit(*cache_limit);
+  if (!most_processes.empty()) provider_->SetMostProcesses(most_processes);
 }
 
 // --- Actions of the machine ----------------------------------------------------------------------
@@ -238,7 +247,10 @@ std::string WorkerService::FindStage(std::uint64_t build) {
 }
 
 std::optional<std::uint64_t> WorkerService::WatchMemory() {
-  if (options_.memory_limit == 0) return std::nullopt;
+  if (options_.memory_limit == 0) {
+    machine_.OnPools(UseOfPools(plugins_), std::nullopt);
+    return std::nullopt;
+  }
   MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
   use.plugins = MemoryOf(plugins_);
   const std::uint64_t built = machine_.queue().built_bytes() + machine_.queue().kept_bytes();
@@ -247,6 +259,8 @@ std::optional<std::uint64_t> WorkerService::WatchMemory() {
   if (examples != nullptr) {
     use.anonymous -= std::min(use.anonymous, examples->stats().cache.memory.bytes);
   }
+  machine_.OnPools(UseOfPools(plugins_),
+                   PluginRoom(options_.memory_bytes, options_.memory_limit, use, built));
   const std::uint64_t budget =
       WorkAheadBudget(options_.memory_bytes, options_.memory_limit, use, built);
   if (examples != nullptr) {

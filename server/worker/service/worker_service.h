@@ -4,9 +4,9 @@
 // One mutex guards the machine. The thread that brings an event also performs the actions that
 // follow from it.
 //
-// The service has `threads` threads that build, one that opens datasets, one that compiles plans,
-// and one that looks at the files in use. The network calls from threads of its own. The owner
-// calls Tick() a few times a second. Thread-safe.
+// The service has threads that build, as many as may build at once, one that opens datasets, one
+// that compiles plans, and one that looks at the files in use. The network calls from threads of
+// its own. The owner calls Tick() a few times a second. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -74,6 +74,8 @@ class PlanProvider {
   virtual BuiltExamples* examples() { return nullptr; }
   /// The work and the memory of the processes of plugins. It may take some milliseconds.
   virtual std::vector<PluginPoolStats> Plugins() { return {}; }
+  /// PluginRegistry::SetMostProcesses. It may take some milliseconds.
+  virtual void SetMostProcesses(const std::map<std::uint64_t, int>& /*processes*/) {}
   /// Tells of each request to such a process from now on; null: of none any more.
   virtual void WatchPlugins(OnPluginRequest /*on_request*/) {}
   /// Makes what measures columns of a source, which is that of a pipeline. FailedPrecondition if
@@ -174,6 +176,8 @@ class WorkerService final : public WorkerEndpoint,
   /// May take long, because what is beyond the limit is freed. REQUIRES: there is a cache.
   void SetCacheLimit(std::uint64_t bytes) MILLRACE_EXCLUDES(mutex_);
   // worker_threads.cc
+  /// Starts the builder threads that may build and are not there yet.
+  void StartBuilders() MILLRACE_REQUIRES(mutex_);
   /// `number`: of the thread, from 0.
   void BuildLoop(int number, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
   /// Waits for the next batch whose plan is ready, or for examples to measure where there is no
@@ -235,8 +239,10 @@ class WorkerService final : public WorkerEndpoint,
   Time memory_looked_at_ MILLRACE_GUARDED_BY(mutex_);
   bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;
 
-  std::deque<BuilderScratch> scratch_;  // of each builder thread; as long as the threads run
-  std::vector<std::thread> threads_;
+  /// Of each builder thread, as long as it runs.
+  std::deque<BuilderScratch> scratch_ MILLRACE_GUARDED_BY(mutex_);
+  std::vector<std::thread> builders_ MILLRACE_GUARDED_BY(mutex_);
+  std::vector<std::thread> threads_;  // the others
 };
 
 }  // namespace millrace

@@ -73,6 +73,13 @@ Result<WorkerMachine::ReadyPlan> Compile(PlanProvider& provider, const v1::PlanS
 
 }  // namespace
 
+void WorkerService::StartBuilders() {
+  for (int i = static_cast<int>(scratch_.size()); i < machine_.threads(); ++i) {
+    BuilderScratch& scratch = scratch_.emplace_back();
+    builders_.emplace_back([this, i, &scratch] { BuildLoop(i, scratch); });
+  }
+}
+
 void WorkerService::BuildLoop(int number, BuilderScratch& scratch) {
   ThreadMeasurer measurer;
   while (std::optional<Work> work = TakeWork(number, scratch, measurer)) {

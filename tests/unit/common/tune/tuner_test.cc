@@ -22,11 +22,12 @@ struct Driver {
   std::vector<Setting> settings{Threads(4, 8)};
   Tuner tuner{};
   Time now{};
+  bool settling = false;
 
   double value() const { return settings[0].value; }
   bool Second(double rate, double waiting) {
     now = now + std::chrono::seconds(1);
-    return tuner.Step({rate, waiting, waiting > 0 ? "build" : ""}, settings, now);
+    return tuner.Step({rate, waiting, waiting > 0 ? "build" : "", settling}, settings, now);
   }
   int Seconds(int count, double rate, double waiting) {
     int news = 0;
@@ -52,6 +53,30 @@ TEST_CASE("a setting goes up where somebody waits, and stays there if the rate r
   CHECK(ToLine(d.tuner.decisions()[0]) ==
         "waited for build: threads 4 -> 6; 10.0 batches/s, 30.0 % waiting -> 14.0 batches/s, "
         "30.0 %: kept");
+}
+
+TEST_CASE("a change that takes effect late is measured from then on", "[tune]") {
+  Driver d;
+  d.settings[0].up = 6;
+  d.Seconds(5, 10, 0.3);
+  REQUIRE(d.value() == 6);
+  d.settling = true;
+  CHECK(d.Seconds(30, 10, 0.3) == 0);
+  d.settling = false;
+  CHECK(d.Seconds(6, 14, 0.3) == 0);
+  CHECK(d.Second(14, 0.3));
+  CHECK(d.tuner.decisions()[0].rate_before == 10);
+  CHECK(d.tuner.decisions()[0].rate_after == 14);
+  CHECK(d.tuner.decisions()[0].outcome == Outcome::kKept);
+}
+
+TEST_CASE("a change that never takes effect is undone", "[tune]") {
+  Driver d;
+  d.settings[0].up = 6;
+  d.Seconds(5, 10, 0.3);
+  d.settling = true;
+  d.Seconds(static_cast<int>(Tuner::kLongestSettle) + 30, 10, 0.3);
+  CHECK(d.value() == 4);
 }
 
 TEST_CASE("it stays up if waiting falls although the rate does not rise", "[tune]") {

@@ -72,6 +72,37 @@ TEST_CASE("a nursery is not asked for processes that the one before it forked", 
   for (const auto& stats : pool->Stats()) CHECK(stats.restarts == 1);
 }
 
+TEST_CASE("processes end where fewer may run, and those at work end after it", "[plugin]") {
+  PluginFixture fixture(SourceWhoseFive("pass"));
+  fixture.options().plugin.processes = 3;
+  const auto pool = fixture.Start();
+  std::vector<PluginReply> replies;  // each keeps its process
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    auto reply = pool->Build({{i}});
+    REQUIRE(reply.ok());
+    replies.push_back(*std::move(reply));
+  }
+  const auto before = pool->Stats();
+  pool->SetMostProcesses(2);
+  CHECK(pool->Stats()[2].process == before[2].process);
+  replies.pop_back();
+  CHECK(pool->Stats()[2].process == 0);
+  CHECK(test::WaitUntilGone(before[2].process));
+  replies.clear();
+  CHECK(pool->Stats()[1].process == before[1].process);
+  pool->SetMostProcesses(0);  // one is the least
+  CHECK(pool->Stats()[1].process == 0);
+  CHECK(test::WaitUntilGone(before[1].process));
+  CHECK(pool->Build({{1}}).ok());
+  CHECK(pool->Stats()[0].process == before[0].process);
+  // A process that comes back in the place of one that was not needed is no restart.
+  pool->SetMostProcesses(100);
+  const auto first = pool->Build({{1}});
+  const auto second = pool->Build({{2}});
+  CHECK(pool->Stats()[1].process != 0);
+  for (const auto& stats : pool->Stats()) CHECK(stats.restarts == 0);
+}
+
 TEST_CASE("a process that is killed while it has nothing to do is replaced", "[plugin]") {
   PluginFixture fixture(SourceWhoseFive("pass"));
   const auto pool = fixture.Start();

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <set>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -196,6 +198,41 @@ TEST_CASE("figures name the objects whose pools are in use", "[plugin][registry]
   CHECK(stats[0].processes[0].examples + stats[0].processes[1].examples == 3);
   pool.reset();
   CHECK(registry.Stats().empty());
+}
+
+TEST_CASE("pools begin with one process where others are given later", "[plugin][registry]") {
+  PluginFixture fixture(kRegisteredSource);
+  PluginRegistryOptions options = OptionsOf(fixture);
+  options.begin_with_one = true;
+  options.plugins.at("plugin").processes = 3;
+  options.plugins.at("plugin").processes_given = false;
+  PluginRegistry registry(std::move(options));
+  const auto pool = registry.Pool(SourceWith("{}")).value();
+  const auto running = [&] {
+    int processes = 0;
+    for (const auto& stats : registry.Stats().at(0).processes) processes += stats.process != 0;
+    return processes;
+  };
+  // Each reply keeps its process.
+  const auto build_with_two = [&pool] {
+    const auto first = pool->Build({{1}});
+    std::stop_source stop;
+    std::jthread stops([&stop] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      stop.request_stop();
+    });
+    return pool->Build({{2}}, stop.get_token()).ok();
+  };
+  const std::uint64_t number = registry.Stats().at(0).number;
+  CHECK_FALSE(registry.Stats().at(0).processes_given);
+  CHECK(registry.Stats().at(0).processes.size() == 3);
+  CHECK_FALSE(build_with_two());
+  CHECK(running() == 1);
+  registry.SetMostProcesses({{number + 1, 3}});  // of another pool
+  CHECK_FALSE(build_with_two());
+  registry.SetMostProcesses({{number, 2}});
+  CHECK(build_with_two());
+  CHECK(running() == 2);
 }
 
 TEST_CASE("what a plugin prints is logged under its name", "[plugin][registry]") {

@@ -32,6 +32,25 @@ TEST_CASE("processes of plugins count in the limit, whatever the batches take", 
   CHECK(CacheBudget(250, 1000, {100, 0, 500}, 0, 250) == 150);
 }
 
+TEST_CASE("processes of plugins leave half of the room for batches", "[memory]") {
+  CHECK(PluginRoom(250, 1000, {100, 0, 200}, 0) == 575);
+  CHECK(PluginRoom(250, 1000, {100, 0, 800}, 0) == -25);
+  CHECK(PluginRoom(250, 1000, {350, 0, 200}, 250) == 575);  // the batches are on the heap
+}
+
+TEST_CASE("as many processes run as there is room for, never more than twice as many as before",
+          "[memory]") {
+  CHECK(ProcessesInRoom(16, 1, 100, 10'000) == 2);
+  CHECK(ProcessesInRoom(16, 8, 800, 10'000) == 16);
+  CHECK(ProcessesInRoom(16, 8, 800, 300) == 10);
+  CHECK(ProcessesInRoom(16, 8, 800, 130) == 8);  // not into the last quarter
+  CHECK(ProcessesInRoom(16, 8, 800, 0) == 8);
+  CHECK(ProcessesInRoom(16, 8, 800, -1) == 7);
+  CHECK(ProcessesInRoom(16, 8, 800, -10'000) == 1);
+  CHECK(ProcessesInRoom(4, 4, 400, 10'000) == 4);
+  CHECK(ProcessesInRoom(4, 0, 0, 10'000) == 1);
+}
+
 TEST_CASE("the cache has what batches and everything else leave", "[memory]") {
   CHECK(CacheBudget(250, 1000, {100, 0}, 0, 250) == 250);
   CHECK(CacheBudget(250, 1000, {600, 0}, 0, 250) == 150);

@@ -17,7 +17,8 @@ namespace {
 /// build_ms, more or less; the consumer takes a batch every step_ms and has room for some.
 class Fleet {
  public:
-  explicit Fleet(int threads, bool pinned = false) : tuning_(threads, pinned) {
+  explicit Fleet(int threads, bool pinned = false)
+      : tuning_({.threads = threads, .threads_given = pinned}) {
     tuning_.Start(now_);
   }
 

@@ -70,11 +70,16 @@ class FakeProvider final : public PlanProvider {
     MutexLock lock(mutex);
     return plugins;
   }
+  void SetMostProcesses(const std::map<std::uint64_t, int>& most) override {
+    MutexLock lock(mutex);
+    most_processes = most;
+  }
   void WatchPlugins(OnPluginRequest told_of) override { on_request = std::move(told_of); }
 
   std::shared_ptr<BuiltExamples> kept = std::make_shared<BuiltExamples>(std::uint64_t{1} << 30);
   Mutex mutex;
   std::vector<PluginPoolStats> plugins MILLRACE_GUARDED_BY(mutex);
+  std::map<std::uint64_t, int> most_processes MILLRACE_GUARDED_BY(mutex);
   OnPluginRequest on_request;        // set before threads begin
   std::atomic<bool> opening{false};  // dataset `slow` is being opened until open_slow is set
   std::promise<void> open_slow;
@@ -105,7 +110,9 @@ struct Fixture {
 
   std::atomic<std::uint64_t> memory_used = 0;
 
-  explicit Fixture(bool opening = false, std::uint64_t memory_limit = 0) {
+  std::atomic<int> cpus = 1;
+
+  explicit Fixture(bool opening = false, std::uint64_t memory_limit = 0, bool tune = false) {
     provider->opening = opening;
     network.AddDispatcher("d:1", dispatcher);
     WorkerOptions options;
@@ -114,6 +121,9 @@ struct Fixture {
     options.dispatcher = "d:1";
     options.memory_limit = memory_limit;
     options.max_streams = 4;
+    options.tune = tune;
+    options.threads_given = !tune;
+    options.cpus = [this] { return cpus.load(); };
     options.memory_use = [this] { return MemoryUse{memory_used, 0}; };
     worker = std::make_shared<WorkerService>(options, provider, network.MakeConnector("w1:1"),
                                              clock, MakeNullLogger());

@@ -35,7 +35,8 @@ TEST_CASE("a plan is compiled when the dispatcher asks, and said to be ready", "
       [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; });
   REQUIRE(ready);
   CHECK(ready->plans(0).static_digest() == f.provider->plan->static_digest());
-  CHECK(f.worker->OnGetStatic(f.fingerprint, {"peer"})->digest == f.provider->plan->static_digest());
+  CHECK(f.worker->OnGetStatic(f.fingerprint, {"peer"})->digest ==
+        f.provider->plan->static_digest());
   CHECK(f.worker->OnGetStatic("other", {"peer"}).status().code() == StatusCode::kNotFound);
 }
 

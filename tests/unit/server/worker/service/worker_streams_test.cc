@@ -122,6 +122,51 @@ TEST_CASE("the cache of examples gives way before work ahead does, and is report
   CHECK(memory().entries == 0);
 }
 
+TEST_CASE("threads follow the CPUs, and processes of plugins the threads and the memory",
+          "[worker][memory][plugin][tune]") {
+  constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
+  Fixture f(false, kLimit, true);
+  f.Serve();
+  PluginPoolStats tuned;
+  tuned.number = 3;
+  tuned.processes_given = false;
+  tuned.object = "speech:Corpus";
+  tuned.processes.resize(8);
+  tuned.processes[0].process = 77;
+  tuned.memory_bytes = std::uint64_t{1} << 30;
+  PluginPoolStats given = tuned;
+  given.number = 4;
+  given.processes_given = true;
+  given.memory_bytes = 0;
+  {
+    MutexLock lock(f.provider->mutex);
+    f.provider->plugins = {given, tuned};
+  }
+  const auto after_a_second = [&] {
+    f.clock->Advance(std::chrono::seconds(1));
+    f.worker->Tick();
+    MutexLock lock(f.provider->mutex);
+    return f.provider->most_processes;
+  };
+  using Most = std::map<std::uint64_t, int>;
+  // One thread asks one process.
+  CHECK(after_a_second() == Most{{3, 1}});
+  f.cpus = 6;
+  f.Ask();
+  CHECK(after_a_second() == Most{{3, 2}});
+  CHECK(f.WaitReport([](const v1::WorkRequest& r) { return r.threads() == 6; }));
+  // The third one would need a GiB of what is half of the batches'.
+  {
+    MutexLock lock(f.provider->mutex);
+    f.provider->plugins[1].processes[1].process = 78;
+    f.provider->plugins[1].memory_bytes = std::uint64_t{2} << 30;
+  }
+  f.memory_used = std::uint64_t{1} << 30;
+  CHECK(after_a_second() == Most{{3, 2}});
+  f.memory_used = kLimit / 2;
+  CHECK(after_a_second() == Most{{3, 1}});
+}
+
 TEST_CASE("processes of plugins are reported, shown in metrics, and leave less for batches",
           "[worker][memory][plugin]") {
   constexpr std::uint64_t kLimit = std::uint64_t{4} << 30;
@@ -131,7 +176,7 @@ TEST_CASE("processes of plugins are reported, shown in metrics, and leave less f
   PluginPoolStats pool;
   pool.object = "speech:Corpus";
   pool.memory_bytes = kLimit - 1000;
-  pool.processes = {{77, 2, 3000, 1.5, 40, 3, 4}, {}};
+  pool.processes = {{77, 2, 3000, 1.5, 40, 3, 4, false}, {}};
   {
     MutexLock lock(f.provider->mutex);
     f.provider->plugins = {pool, pool};  // with other arguments
