@@ -1,417 +1,374 @@
 #include "tests/bench/dispatcher_wire.h"
 
-#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
+#include <chrono>
+#include <deque>
 #include <fstream>
-#include <mutex>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include "common/system/mutex.h"
-#include "common/transport/grpc/grpc_client.h"
-#include "common/transport/grpc/grpc_server.h"
-#include "server/dispatcher/service/dispatcher_service.h"
-#include "server/state/memory_store.h"
-#include "tests/bench/heap.h"
+#include "tests/bench/cpu_time.h"
+#include "tests/bench/dispatcher_process.h"
 #include "tests/bench/limits.h"
+#include "tests/bench/raw_stream.h"
+#include "tests/bench/status_poller.h"
 
 namespace millrace::bench {
 namespace {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
+using SteadyClock = std::chrono::steady_clock;
+using SteadyTime = SteadyClock::time_point;
 
-/// Runs the dispatcher until its parent ends; writes the port to `port_fd`.
-[[noreturn]] void Serve(int port_fd, int end_fd) {
-  Heap::Stop();
-  DispatcherOptions options;
-  auto service =
-      DispatcherService::Start(options, std::make_shared<MemoryStore>(), MakeBenchCompiler(),
-                               std::make_shared<SystemClock>(), MakeNullLogger());
-  GrpcServerOptions server_options;
-  server_options.listen = "127.0.0.1:0";
-  int port = 0;
-  std::unique_ptr<GrpcServer> server;
-  if (service.ok()) {
-    (*service)->SetDataset("stdlib", BenchDataset());
-    auto started = GrpcServer::Start(server_options, std::shared_ptr<DispatcherEndpoint>(*service));
-    if (started.ok()) server = *std::move(started);
-    if (server) port = server->port();
-  }
-  if (write(port_fd, &port, sizeof port) != sizeof port) _exit(1);
-  char nothing;
-  while (read(end_fd, &nothing, 1) > 0) {
-  }
-  _exit(0);
-}
+constexpr std::chrono::microseconds kTurn(500);
+constexpr std::chrono::nanoseconds kBeat =
+    std::chrono::seconds(1);  // peers that have said nothing for so long say something
+constexpr double kPatienceSeconds = 60;
 
-class ServerProcess {
- public:
-  /// Starts the process. This forks.
-  static Result<std::unique_ptr<ServerProcess>> Start() {
-    int port_pipe[2];
-    int end_pipe[2];
-    if (pipe(port_pipe) != 0 || pipe(end_pipe) != 0) return Internal("no pipe");
-    const pid_t pid = fork();
-    if (pid == 0) {
-      close(port_pipe[0]);
-      close(end_pipe[1]);
-      Serve(port_pipe[1], end_pipe[0]);
-    }
-    close(port_pipe[1]);
-    close(end_pipe[0]);
-    int port = 0;
-    const bool told = read(port_pipe[0], &port, sizeof port) == sizeof port;
-    close(port_pipe[0]);
-    auto server = std::unique_ptr<ServerProcess>(new ServerProcess(pid, end_pipe[1], port));
-    if (!told || port == 0) return Internal("the dispatcher did not start");
-    return server;
-  }
-  ~ServerProcess() {
-    close(end_);
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-
-  std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
-  double CpuSeconds() const {
-    std::ifstream in(fmt::format("/proc/{}/stat", pid_));
-    std::string text((std::istreambuf_iterator<char>(in)), {});
-    text = text.substr(text.rfind(')') + 2);
-    unsigned long user = 0;
-    unsigned long system = 0;
-    std::sscanf(text.c_str(), "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
-                &system);
-    return static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
-  }
-  double AnonymousBytes() const {
-    std::ifstream in(fmt::format("/proc/{}/status", pid_));
-    std::string key;
-    double kilobytes = 0;
-    while (in >> key) {
-      if (key == "RssAnon:" && in >> kilobytes) return kilobytes * 1024;
-      std::getline(in, key);
-    }
-    return 0;
-  }
-
- private:
-  ServerProcess(pid_t pid, int end, int port) : pid_(pid), end_(end), port_(port) {}
-
-  const pid_t pid_;
-  const int end_;
-  const int port_;
+struct Peer {
+  RawStream stream;
+  SteadyTime spoke;  // when it last sent something
 };
 
-/// Facts that all consumers share: the first error, and what is being measured.
-struct Shared {
-  std::atomic<std::uint64_t> leases{0};
-  std::atomic<std::uint32_t> welcomed{0};
-  std::atomic<std::uint32_t> covered{0};  // consumers whose whole window was leased at least once
-  std::atomic<bool> eager{false};         // whether to report as soon as the window is covered
-  Mutex mutex;
-  Status failure MILLRACE_GUARDED_BY(mutex);
-  std::vector<float> latencies MILLRACE_GUARDED_BY(mutex);
-
-  void Fail(const Status& status) {
-    MutexLock lock(mutex);
-    if (failure.ok()) failure = status;
-  }
+struct WireWorker : Peer {
+  std::string report;
 };
 
-/// A worker's or consumer's end of a stream. It writes one message at a time, always the latest.
-template <class Out>
-class Writer {
- public:
-  void Set(std::shared_ptr<Stream<Out>> stream) {
-    MutexLock lock(mutex_);
-    stream_ = std::move(stream);
-  }
-  void Send(Out message) {
-    std::shared_ptr<Stream<Out>> stream;
-    {
-      MutexLock lock(mutex_);
-      if (!stream_) return;
-      if (writing_) {
-        waiting_ = std::move(message);
-        return;
-      }
-      writing_ = true;
-      stream = stream_;
-    }
-    stream->Write(std::move(message));
-  }
-  void Done() {
-    std::optional<Out> next;
-    std::shared_ptr<Stream<Out>> stream;
-    {
-      MutexLock lock(mutex_);
-      next = std::exchange(waiting_, std::nullopt);
-      writing_ = next.has_value();
-      stream = stream_;
-    }
-    if (next && stream) stream->Write(*std::move(next));
-  }
-  void Drop() { Set(nullptr); }
+struct WireConsumer : Peer {
+  explicit WireConsumer(BenchConsumer made_up) : consumer(std::move(made_up)) {}
 
- private:
-  Mutex mutex_;
-  std::shared_ptr<Stream<Out>> stream_ MILLRACE_GUARDED_BY(mutex_);
-  bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
-  std::optional<Out> waiting_ MILLRACE_GUARDED_BY(mutex_);
+  BenchConsumer consumer;
+  std::deque<SteadyTime> due;  // reports that are to be made; the first may wait for its leases
+  bool waits = false;          // for the leases of the first of them
 };
 
-class WireConsumer final : public StreamHandler<v1::AttachResponse> {
- public:
-  WireConsumer(const FleetOptions& options, std::uint32_t number, Shared& shared)
-      : consumer_(options, number), shared_(shared) {}
-
-  Writer<v1::AttachRequest>& writer() { return writer_; }
-  v1::AttachRequest Hello() {
-    MutexLock lock(mutex_);
-    return consumer_.Hello();
-  }
-
-  /// Takes a lease's batches and reports. `due` is the time at which that should have happened.
-  void Step(SteadyTime due) {
-    std::optional<v1::AttachRequest> report;
-    {
-      MutexLock lock(mutex_);
-      if (pending_ || !consumer_.FinishLease()) return;
-      pending_ = due;
-      report = consumer_.Report();
-    }
-    writer_.Send(*std::move(report));
-  }
-  /// Sends the report of a consumer that has nothing new to say or waits for its Welcome.
-  void Beat() {
-    v1::AttachRequest report;
-    report.mutable_report();
-    {
-      MutexLock lock(mutex_);
-      if (consumer_.welcomed()) report = consumer_.Report();
-    }
-    writer_.Send(std::move(report));
-  }
-
-  void OnMessage(v1::AttachResponse message) override {
-    bool again = false;
-    std::optional<v1::AttachRequest> report;
-    {
-      MutexLock lock(mutex_);
-      const bool was_welcomed = consumer_.welcomed();
-      if (Status status = consumer_.Receive(message); !status.ok()) return shared_.Fail(status);
-      if (!was_welcomed && consumer_.welcomed()) {
-        ++shared_.welcomed;
-        report = consumer_.Report();
-      }
-      shared_.leases += static_cast<std::uint64_t>(message.leases_size());
-      if (message.leases_size() > 0 && consumer_.covered() && !std::exchange(was_covered_, true)) {
-        ++shared_.covered;
-      }
-      if (message.leases_size() > 0 && pending_) {
-        const double waited = Seconds(*pending_);
-        pending_.reset();
-        MutexLock shared_lock(shared_.mutex);
-        shared_.latencies.push_back(static_cast<float>(waited));
-      }
-      again = shared_.eager && message.leases_size() > 0;
-    }
-    if (report) writer_.Send(*std::move(report));
-    if (again) Step(std::chrono::steady_clock::now());
-  }
-  void OnWriteDone() override { writer_.Done(); }
-  void OnClosed(const Status& status) override {
-    if (!status.ok() && status.code() != StatusCode::kCancelled) shared_.Fail(status);
-  }
-
- private:
-  Mutex mutex_;
-  BenchConsumer consumer_ MILLRACE_GUARDED_BY(mutex_);
-  std::optional<SteadyTime> pending_ MILLRACE_GUARDED_BY(mutex_);
-  bool was_covered_ MILLRACE_GUARDED_BY(mutex_) = false;
-  Writer<v1::AttachRequest> writer_;
-  Shared& shared_;
-};
-
-class WireWorker final : public StreamHandler<v1::WorkResponse> {
- public:
-  explicit WireWorker(Shared& shared) : shared_(shared) {}
-  Writer<v1::WorkRequest>& writer() { return writer_; }
-  void OnMessage(v1::WorkResponse) override {}
-  void OnWriteDone() override { writer_.Done(); }
-  void OnClosed(const Status& status) override {
-    if (!status.ok() && status.code() != StatusCode::kCancelled) shared_.Fail(status);
-  }
-
- private:
-  Shared& shared_;
-  Writer<v1::WorkRequest> writer_;
-};
-
-/// A fleet of connections, one for each peer.
+/// All workers and consumers, and what they have seen.
 class WireFleet {
  public:
-  WireFleet(const FleetOptions& options, std::string address)
-      : options_(options), address_(std::move(address)) {
+  WireFleet(const FleetOptions& options, int port)
+      : options_(options), port_(port), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
     for (std::uint32_t w = 0; w < options.workers; ++w) {
-      workers_.push_back(std::make_shared<WireWorker>(shared_));
+      workers_.push_back(std::make_unique<WireWorker>());
+      workers_.back()->report = MakeWorkReport(w, BenchFingerprint()).SerializeAsString();
     }
     for (std::uint32_t c = 0; c < options.consumers; ++c) {
-      consumers_.push_back(std::make_shared<WireConsumer>(options, c, shared_));
+      consumers_.push_back(std::make_unique<WireConsumer>(BenchConsumer(options, c)));
     }
   }
-  ~WireFleet() {
-    beats_ = {};
-    for (const auto& consumer : consumers_) consumer->writer().Drop();
-    for (const auto& worker : workers_) worker->writer().Drop();
-    for (const auto& connector : connectors_) {
-      connector->WaitForStreams(Connector::kStreamsEndSeconds);
-    }
+  ~WireFleet() { close(epoll_); }
+  WireFleet(const WireFleet&) = delete;
+  WireFleet& operator=(const WireFleet&) = delete;
+
+  std::uint64_t leases() const { return leases_; }
+  std::size_t welcomed() const { return welcomed_; }
+  std::size_t due() const { return due_; }
+  /// Seconds from when each report was due until its leases came, and until it was made if its
+  /// consumer waited for nothing.
+  std::vector<float>& latencies() { return latencies_; }
+  std::vector<float>& lateness() { return lateness_; }
+  std::size_t CountCovered() const {
+    return static_cast<std::size_t>(
+        std::count_if(consumers_.begin(), consumers_.end(),
+                      [](const auto& consumer) { return consumer->consumer.covered(); }));
   }
 
-  Shared& shared() { return shared_; }
-  std::vector<std::shared_ptr<WireConsumer>>& consumers() { return consumers_; }
-
-  void ConnectWorkers() {
-    for (std::uint32_t w = 0; w < options_.workers; ++w) {
-      connectors_.push_back(MakeGrpcConnector({}));
-      workers_[w]->writer().Set(connectors_.back()->Work(address_, workers_[w]));
-      workers_[w]->writer().Send(MakeWorkReport(w, BenchFingerprint()));
+  Status ConnectWorkers() {
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      MILLRACE_RETURN_IF_ERROR(Connect(workers_[w]->stream, w, "/millrace.v1.Dispatcher/Work"));
+      MILLRACE_RETURN_IF_ERROR(Say(*workers_[w], workers_[w]->report));
+      MILLRACE_RETURN_IF_ERROR(Turn());
     }
+    return OkStatus();
   }
-  void ConnectConsumers() {
+  Status ConnectConsumers() {
+    for (std::size_t c = 0; c < consumers_.size(); ++c) {
+      WireConsumer& to = *consumers_[c];
+      MILLRACE_RETURN_IF_ERROR(
+          Connect(to.stream, workers_.size() + c, "/millrace.v1.Dispatcher/Attach"));
+      MILLRACE_RETURN_IF_ERROR(Say(to, to.consumer.Hello()));
+      MILLRACE_RETURN_IF_ERROR(Turn());
+    }
+    return OkStatus();
+  }
+
+  /// Consumers report in turn from now on, `rate` reports a second. 0: they no longer do.
+  void Pace(double rate) {
+    rate_ = rate;
+    began_ = SteadyClock::now();
+    paced_ = 0;
+  }
+  /// All consumers report as soon as they have their leases, from now on.
+  Status BeEager() {
+    eager_ = true;
     for (const auto& consumer : consumers_) {
-      connectors_.push_back(MakeGrpcConnector({}));
-      consumer->writer().Set(connectors_.back()->Attach(address_, consumer));
-      consumer->writer().Send(consumer->Hello());
+      AddDue(*consumer, SteadyClock::now());
+      MILLRACE_RETURN_IF_ERROR(Step(*consumer));
     }
-  }
-  /// Makes everyone report once a second from now on; the reports are spread over the second.
-  void BeginBeats() {
-    beats_ = std::jthread([this](const std::stop_token& stop) {
-      const std::size_t peers = workers_.size() + consumers_.size();
-      auto next = std::chrono::steady_clock::now();
-      for (std::size_t i = 0; !stop.stop_requested(); i = (i + 1) % peers) {
-        next += std::chrono::nanoseconds(1'000'000'000 / peers);
-        std::this_thread::sleep_until(next);
-        if (i < workers_.size()) {
-          workers_[i]->writer().Send(
-              MakeWorkReport(static_cast<std::uint32_t>(i), BenchFingerprint()));
-        } else {
-          consumers_[i - workers_.size()]->Beat();
-        }
-      }
-    });
+    return OkStatus();
   }
 
-  Status WaitFor(const std::atomic<std::uint32_t>& count, std::uint32_t wanted, const char* what) {
-    const auto began = std::chrono::steady_clock::now();
-    while (count < wanted) {
-      {
-        MutexLock lock(shared_.mutex);
-        MILLRACE_RETURN_IF_ERROR(shared_.failure);
+  Status RunFor(double seconds) {
+    const auto began = SteadyClock::now();
+    while (Seconds(began) < seconds) MILLRACE_RETURN_IF_ERROR(SleepAndTurn());
+    return OkStatus();
+  }
+  /// Runs until `done`; an error that says `what` was expected if that takes too long.
+  Status RunUntil(const std::function<bool()>& done, const char* what) {
+    const auto began = SteadyClock::now();
+    while (!done()) {
+      if (Seconds(began) > kPatienceSeconds) {
+        return DeadlineExceeded(fmt::format("after {} s not {}", kPatienceSeconds, what));
       }
-      if (Seconds(began) > 60) {
-        return DeadlineExceeded(
-            fmt::format("{} of {} consumers {} after 60 s", count.load(), wanted, what));
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      MILLRACE_RETURN_IF_ERROR(SleepAndTurn());
     }
     return OkStatus();
   }
 
  private:
+  Status Connect(RawStream& stream, std::size_t number, const char* method) {
+    MILLRACE_RETURN_IF_ERROR(stream.Open(port_, method));
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = number;
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, stream.fd(), &event) != 0) return Internal("no epoll");
+    return OkStatus();
+  }
+  Status Say(Peer& peer, std::string_view message) {
+    peer.spoke = SteadyClock::now();
+    return peer.stream.Send(message);
+  }
+  Status Say(Peer& peer, const v1::AttachRequest& message) {
+    message.SerializeToString(&bytes_);
+    return Say(peer, bytes_);
+  }
+
+  Status SleepAndTurn() {
+    std::this_thread::sleep_for(kTurn);
+    return Turn();
+  }
+  /// Does all that is due, and takes all that has come.
+  Status Turn() {
+    const SteadyTime now = SteadyClock::now();
+    while (rate_ > 0) {
+      const SteadyTime due = began_ + std::chrono::nanoseconds(static_cast<std::int64_t>(
+                                          1e9 * static_cast<double>(paced_) / rate_));
+      if (due > now) break;
+      WireConsumer& consumer = *consumers_[paced_++ % consumers_.size()];
+      lateness_.push_back(static_cast<float>(Seconds(due)));
+      AddDue(consumer, due);
+      MILLRACE_RETURN_IF_ERROR(Step(consumer));
+    }
+    MILLRACE_RETURN_IF_ERROR(Beat(now));
+    std::array<epoll_event, 512> events;
+    const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 0);
+    for (int i = 0; i < ready; ++i) MILLRACE_RETURN_IF_ERROR(Receive(events[i].data.u64));
+    return OkStatus();
+  }
+
+  /// The next peers in turn say something if they have been silent. A round takes a second.
+  Status Beat(SteadyTime now) {
+    const std::size_t peers = workers_.size() + consumers_.size();
+    const auto step = kBeat / static_cast<std::int64_t>(peers);
+    next_beat_ = std::max(next_beat_, now - kBeat);
+    for (; next_beat_ <= now; next_beat_ += step) {
+      const std::size_t i = beats_++ % peers;
+      Peer& peer = PeerOf(i);
+      if (peer.stream.fd() < 0 || now - peer.spoke < kBeat - std::chrono::milliseconds(10))
+        continue;
+      MILLRACE_RETURN_IF_ERROR(i < workers_.size()
+                                   ? Say(peer, workers_[i]->report)
+                                   : Say(peer, BeatOf(*consumers_[i - workers_.size()])));
+    }
+    return OkStatus();
+  }
+  static v1::AttachRequest BeatOf(const WireConsumer& consumer) {
+    if (consumer.consumer.welcomed()) return consumer.consumer.Report();
+    v1::AttachRequest heard;
+    heard.mutable_report();
+    return heard;
+  }
+  Peer& PeerOf(std::size_t i) {
+    if (i < workers_.size()) return *workers_[i];
+    return *consumers_[i - workers_.size()];
+  }
+
+  void AddDue(WireConsumer& consumer, SteadyTime due) {
+    consumer.due.push_back(due);
+    ++due_;
+  }
+  /// Takes a lease's batches and reports, if that is due and the consumer has the lease.
+  Status Step(WireConsumer& consumer) {
+    if (consumer.waits || consumer.due.empty() || !consumer.consumer.FinishLease()) {
+      return OkStatus();
+    }
+    consumer.waits = true;
+    return Say(consumer, consumer.consumer.Report());
+  }
+
+  Status Receive(std::size_t i) {
+    Peer& peer = PeerOf(i);
+    return peer.stream.Receive([&](std::string_view message) -> Status {
+      return i < workers_.size() ? OkStatus() : Take(*consumers_[i - workers_.size()], message);
+    });
+  }
+  Status Take(WireConsumer& consumer, std::string_view message) {
+    if (!response_.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+      return Internal("a message of the dispatcher cannot be read");
+    }
+    const bool was_welcomed = consumer.consumer.welcomed();
+    MILLRACE_RETURN_IF_ERROR(consumer.consumer.Receive(response_));
+    if (!was_welcomed && consumer.consumer.welcomed()) {
+      ++welcomed_;
+      MILLRACE_RETURN_IF_ERROR(Say(consumer, consumer.consumer.Report()));
+    }
+    if (response_.leases().empty()) return OkStatus();
+    leases_ += static_cast<std::uint64_t>(response_.leases_size());
+    if (consumer.waits) {
+      latencies_.push_back(static_cast<float>(Seconds(consumer.due.front())));
+      consumer.due.pop_front();
+      --due_;
+      consumer.waits = false;
+      if (eager_) AddDue(consumer, SteadyClock::now());
+    }
+    return Step(consumer);
+  }
+
   const FleetOptions options_;
-  const std::string address_;
-  Shared shared_;
-  std::vector<std::shared_ptr<Connector>> connectors_;
-  std::vector<std::shared_ptr<WireWorker>> workers_;
-  std::vector<std::shared_ptr<WireConsumer>> consumers_;
-  std::jthread beats_;
+  const int port_;
+  const int epoll_;
+  std::vector<std::unique_ptr<WireWorker>> workers_;
+  std::vector<std::unique_ptr<WireConsumer>> consumers_;
+  v1::AttachResponse response_;  // kept for its memory, as is bytes_
+  std::string bytes_;
+
+  double rate_ = 0;
+  SteadyTime began_;
+  std::uint64_t paced_ = 0;  // reports that have been due since then
+  SteadyTime next_beat_ = SteadyClock::now();
+  std::size_t beats_ = 0;
+  bool eager_ = false;
+
+  std::uint64_t leases_ = 0;
+  std::size_t welcomed_ = 0;
+  std::size_t due_ = 0;
+  std::vector<float> latencies_;
+  std::vector<float> lateness_;
 };
 
-double At(const std::vector<float>& sorted, double share) {
-  if (sorted.empty()) return 0;
+double At(std::vector<float>& values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
   return static_cast<double>(
-      sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))]);
+      values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))]);
 }
 
-/// Makes all consumers report in turn, `rate` reports a second.
-void Pace(WireFleet& fleet, double rate, double seconds) {
-  const auto began = std::chrono::steady_clock::now();
-  const auto count = static_cast<std::uint64_t>(rate * seconds);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const auto due = began + std::chrono::nanoseconds(
-                                 static_cast<std::int64_t>(1e9 * static_cast<double>(i) / rate));
-    std::this_thread::sleep_until(due);
-    fleet.consumers()[i % fleet.consumers().size()]->Step(due);
-  }
+/// CPU seconds of all programs of the machine.
+double MachineCpuSeconds() {
+  std::ifstream in("/proc/stat");
+  std::string cpu;
+  std::array<double, 8> ticks{};  // user, nice, system, idle, iowait, irq, softirq, steal
+  in >> cpu;
+  for (double& some : ticks) in >> some;
+  return (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]) /
+         static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+/// What has passed and what was used since it was made.
+struct Usage {
+  Usage(const DispatcherProcess& of, const WireFleet& fleet)
+      : began(SteadyClock::now()),
+        dispatcher(of.CpuSeconds()),
+        load(ThreadCpuSeconds()),
+        own(ProcessCpuSeconds()),
+        machine(MachineCpuSeconds()),
+        leases(fleet.leases()) {}
+
+  SteadyTime began;
+  double dispatcher;
+  double load;
+  double own;
+  double machine;
+  std::uint64_t leases;
+};
+
+Status MeasurePaced(const DispatcherProcess& dispatcher, const WireOptions& options,
+                    WireFleet& fleet, WireResult& result) {
+  std::optional<StatusPoller> poller;
+  if (options.polls_per_second > 0) poller.emplace(dispatcher.address(), options.polls_per_second);
+  fleet.Pace(options.rate);
+  MILLRACE_RETURN_IF_ERROR(fleet.RunFor(std::min(1.0, options.seconds)));
+  fleet.latencies().clear();
+  fleet.lateness().clear();
+  const Usage before(dispatcher, fleet);
+  MILLRACE_RETURN_IF_ERROR(fleet.RunFor(options.seconds));
+  const Usage after(dispatcher, fleet);
+  const double seconds = std::chrono::duration<double>(after.began - before.began).count();
+  fleet.Pace(0);
+  result.paced_rate = static_cast<double>(after.leases - before.leases) / seconds;
+  result.paced_cpu = (after.dispatcher - before.dispatcher) / seconds;
+  result.load_cpu = (after.load - before.load) / seconds;
+  result.other_cpu = (after.machine - before.machine) / seconds - result.paced_cpu -
+                     (after.own - before.own) / seconds;
+  MILLRACE_RETURN_IF_ERROR(
+      fleet.RunUntil([&fleet] { return fleet.due() == 0; }, "all reports had their leases"));
+  result.p50 = At(fleet.latencies(), 0.5);
+  result.p99 = At(fleet.latencies(), 0.99);
+  result.worst = At(fleet.latencies(), 1);
+  result.late_p99 = At(fleet.lateness(), 0.99);
+  result.late_worst = At(fleet.lateness(), 1);
+  if (!poller) return OkStatus();
+  StatusPoller::Polls polls = poller->Stop();
+  result.status_p50 = At(polls.seconds, 0.5);
+  result.status_worst = At(polls.seconds, 1);
+  result.status_bytes = static_cast<double>(polls.bytes);
+  return polls.failure;
 }
 
 }  // namespace
 
-Result<WireResult> RunOverGrpc(const FleetOptions& options, double rate, double seconds) {
+Result<WireResult> RunOverGrpc(const FleetOptions& options, const WireOptions& wire) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
   }
-  MILLRACE_ASSIGN_OR_RETURN(const auto server, ServerProcess::Start());
+  MILLRACE_ASSIGN_OR_RETURN(const auto dispatcher, DispatcherProcess::Start());
   WireResult result;
-  WireFleet fleet(options, server->address());
-  Shared& shared = fleet.shared();
-  const double empty = server->AnonymousBytes();
-  fleet.ConnectWorkers();
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  const double with_workers = server->AnonymousBytes();
+  WireFleet fleet(options, dispatcher->port());
+  const double empty = dispatcher->AnonymousBytes();
+  MILLRACE_RETURN_IF_ERROR(fleet.ConnectWorkers());
+  MILLRACE_RETURN_IF_ERROR(fleet.RunFor(1));
+  const double with_workers = dispatcher->AnonymousBytes();
   result.worker_bytes = (with_workers - empty) / options.workers;
 
-  const auto began = std::chrono::steady_clock::now();
-  fleet.ConnectConsumers();
-  fleet.BeginBeats();
-  MILLRACE_RETURN_IF_ERROR(fleet.WaitFor(shared.welcomed, options.consumers, "had a Welcome"));
+  const auto began = SteadyClock::now();
+  MILLRACE_RETURN_IF_ERROR(fleet.ConnectConsumers());
+  MILLRACE_RETURN_IF_ERROR(fleet.RunUntil([&] { return fleet.welcomed() == options.consumers; },
+                                          "all consumers had a Welcome"));
   result.all_welcome = Seconds(began);
-  MILLRACE_RETURN_IF_ERROR(fleet.WaitFor(shared.covered, options.consumers, "had their leases"));
-  result.consumer_bytes = (server->AnonymousBytes() - with_workers) / options.consumers;
+  MILLRACE_RETURN_IF_ERROR(fleet.RunUntil([&] { return fleet.CountCovered() == options.consumers; },
+                                          "all consumers had their leases"));
+  result.consumer_bytes = (dispatcher->AnonymousBytes() - with_workers) / options.consumers;
 
-  std::this_thread::sleep_for(std::chrono::duration<double>(std::min(1.0, seconds)));
-  {
-    MutexLock lock(shared.mutex);
-    shared.latencies.clear();
-  }
-  auto from = std::chrono::steady_clock::now();
-  double cpu = server->CpuSeconds();
-  std::uint64_t leases = shared.leases;
-  Pace(fleet, rate, seconds);
-  result.paced_rate = static_cast<double>(shared.leases - leases) / Seconds(from);
-  result.paced_cpu = (server->CpuSeconds() - cpu) / Seconds(from);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  {
-    MutexLock lock(shared.mutex);
-    std::sort(shared.latencies.begin(), shared.latencies.end());
-    result.p50 = At(shared.latencies, 0.5);
-    result.p99 = At(shared.latencies, 0.99);
-    result.worst = At(shared.latencies, 1);
-  }
+  MILLRACE_RETURN_IF_ERROR(MeasurePaced(*dispatcher, wire, fleet, result));
 
-  from = std::chrono::steady_clock::now();
-  cpu = server->CpuSeconds();
-  leases = shared.leases;
-  shared.eager = true;
-  for (const auto& consumer : fleet.consumers()) consumer->Step(from);
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-  shared.eager = false;
-  result.most_rate = static_cast<double>(shared.leases - leases) / Seconds(from);
-  result.most_cpu = (server->CpuSeconds() - cpu) / Seconds(from);
-  MutexLock lock(shared.mutex);
-  MILLRACE_RETURN_IF_ERROR(shared.failure);
+  const Usage before(*dispatcher, fleet);
+  MILLRACE_RETURN_IF_ERROR(fleet.BeEager());
+  MILLRACE_RETURN_IF_ERROR(fleet.RunFor(wire.seconds / 2));
+  const Usage after(*dispatcher, fleet);
+  const double seconds = std::chrono::duration<double>(after.began - before.began).count();
+  result.most_rate = static_cast<double>(after.leases - before.leases) / seconds;
+  result.most_cpu = (after.dispatcher - before.dispatcher) / seconds;
   return result;
 }
 

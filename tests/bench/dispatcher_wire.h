@@ -1,4 +1,8 @@
 // The dispatcher behind gRPC, in a process of its own, with the streams of a whole fleet.
+//
+// One thread of this process is all workers and consumers. It looks every half millisecond what is
+// due and what has come, so it takes a small part of a core, and makes each figure longer by at
+// most a millisecond.
 #pragma once
 
 #include "common/base/result.h"
@@ -6,20 +10,34 @@
 
 namespace millrace::bench {
 
+/// Times in seconds; CPU in seconds a second, for the time in which reports are paced.
 struct WireResult {
-  double all_welcome = 0;  // seconds from the first Hello to the last Welcome
+  double all_welcome = 0;  // from the first Hello to the last Welcome
   double paced_rate = 0;   // leases a second while reports came at `rate`
-  double p50 = 0;          // seconds from when a report was due until its leases came
+  double p50 = 0;          // from when a report was due until its leases came
   double p99 = 0;
   double worst = 0;
-  double paced_cpu = 0;  // CPU seconds a second of the dispatcher's process
-  double most_rate = 0;  // leases a second if consumers report as soon as they can
-  double most_cpu = 0;
+  double late_p99 = 0;  // by how much reports were late because of this process; part of `p99`
+  double late_worst = 0;
+  double paced_cpu = 0;   // of the dispatcher's process
+  double load_cpu = 0;    // of the thread that is the fleet
+  double other_cpu = 0;   // of all other programs on the machine
+  double status_p50 = 0;  // from when a status was due until it was there
+  double status_worst = 0;
+  double status_bytes = 0;
+  double most_rate = 0;       // leases a second if consumers report as soon as they can
+  double most_cpu = 0;        // of the dispatcher's process then
   double worker_bytes = 0;    // memory of the dispatcher for a worker and its stream
   double consumer_bytes = 0;  // memory of the dispatcher for a consumer and its stream
 };
 
-/// Forks: call it before there are threads. `rate`: lease operations a second.
-Result<WireResult> RunOverGrpc(const FleetOptions& options, double rate, double seconds);
+struct WireOptions {
+  double rate = 5000;           // lease operations a second
+  double seconds = 10;          // 0: nothing is measured over gRPC
+  double polls_per_second = 2;  // of status; 0: none
+};
+
+/// Forks: call it before there are threads.
+Result<WireResult> RunOverGrpc(const FleetOptions& fleet, const WireOptions& options);
 
 }  // namespace millrace::bench
