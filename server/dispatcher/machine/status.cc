@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include <fmt/core.h>
@@ -174,19 +175,37 @@ std::string Unready(const Worker& worker) {
   return {};
 }
 
-/// Which datasets a worker lacks of those that jobs need; empty if it has all of them.
-std::string LeftOut(const Worker& worker, const DispatcherFacts& facts) {
+/// A plan that is needed, and the first session that needs it.
+struct NeededPlan {
+  const PlanFacts* plan;
+  const SessionFacts* session;
+};
+
+/// The plans that live sessions need, each once. There are few plans, but sessions and workers may
+/// be thousands: each worker is compared with plans only.
+std::vector<NeededPlan> NeededPlans(const DispatcherFacts& facts) {
+  std::vector<NeededPlan> needed;
+  std::set<const PlanFacts*> seen;
   for (const auto& [id, session] : facts.sessions()) {
     if (!session.live || !session.plan) continue;
-    if (WorstDataState(worker.report, *session.plan->facts) != DataState::kAbsent) continue;
-    return fmt::format("job {}: {}", session.hello.job(),
-                       MissingDataWhy(worker, *session.plan->facts));
+    const PlanFacts* plan = session.plan->facts.get();
+    if (seen.insert(plan).second) needed.push_back({plan, &session});
+  }
+  return needed;
+}
+
+/// Which datasets a worker lacks of those that jobs need; empty if it has all of them.
+std::string LeftOut(const Worker& worker, const std::vector<NeededPlan>& needed) {
+  for (const auto& [plan, session] : needed) {
+    if (WorstDataState(worker.report, *plan) != DataState::kAbsent) continue;
+    return fmt::format("job {}: {}", session->hello.job(), MissingDataWhy(worker, *plan));
   }
   return {};
 }
 
-void AddWorker(const Worker& worker, std::size_t leases, const DispatcherFacts& facts,
-               const DispatcherOptions& options, Time now, v1::ServiceStatus& status) {
+void AddWorker(const Worker& worker, std::size_t leases, const std::vector<NeededPlan>& needed,
+               const DispatcherFacts& facts, const DispatcherOptions& options, Time now,
+               v1::ServiceStatus& status) {
   const v1::WorkRequest& report = worker.report;
   v1::WorkerStatus& out = *status.add_workers();
   ToProto(worker.id, out.mutable_id());
@@ -200,7 +219,7 @@ void AddWorker(const Worker& worker, std::size_t leases, const DispatcherFacts& 
     out.set_state("draining");
   } else {
     out.set_state(unready.empty() ? "ready" : "preparing");
-    out.set_why(unready.empty() ? LeftOut(worker, facts) : unready);
+    out.set_why(unready.empty() ? LeftOut(worker, needed) : unready);
   }
   out.set_leases(static_cast<std::uint32_t>(leases));
   out.set_queue_seconds(report.queue_seconds());
@@ -285,8 +304,9 @@ v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const Dispatc
   for (const auto& [job, record] : facts.records()) {
     if (!jobs.contains(job)) AddEndedJob(record, status);
   }
+  const std::vector<NeededPlan> needed = NeededPlans(facts);
   for (const auto& [id, worker] : facts.workers()) {
-    AddWorker(worker, leases[id], facts, options, now, status);
+    AddWorker(worker, leases[id], needed, facts, options, now, status);
   }
   return status;
 }
