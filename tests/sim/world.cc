@@ -26,6 +26,7 @@ World::World(const History& history)
       quiet_(MakeNullLogger()),
       store_(std::make_unique<MemoryStore>()) {
   dispatcher_options_.attach_timeout = seconds(8);
+  dispatcher_options_.tick = std::chrono::milliseconds(250);  // a history has fewer events then
 }
 
 void World::Fail(const std::string& what) {

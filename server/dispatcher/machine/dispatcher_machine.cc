@@ -33,7 +33,7 @@ DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint
       fleet_(transition_, leasing_, columns_),
       admission_(transition_, {sessions_, plans_, columns_, records_, leasing_}),
       desired_workers_(options.reserve),
-      next_pulse_(now.time + options.pulse) {
+      pulses_(now.time, options.pulse) {
   // Workers drop the plans that they are not told to keep. So the plans of jobs that may still run
   // are requested at once.
   std::vector<v1::PipelineText> running;
@@ -239,15 +239,24 @@ Actions DispatcherMachine::OnTick(Moment now) {
   fleet_.Tick();
   columns_.Tick();
   records_.Tick();
-  if (transition_.now() >= next_pulse_) {
-    next_pulse_ = transition_.now() + transition_.options().pulse;
-    plans_.Tend();
-    sessions_.Pulse();
-    fleet_.Pulse();
+  const bool round_ends = pulses_.Ends(transition_.now());
+  if (round_ends) plans_.Tend();
+  Pulse();
+  if (round_ends) {
     desired_workers_.Look(transition_.now(),
                           LookAtFleet(facts(), transition_.now(), transition_.options()));
   }
   return End();
+}
+
+void DispatcherMachine::Pulse() {
+  for (const StreamId id : pulses_.Take(facts().streams(), transition_.now())) {
+    const Number owner = facts().FindStream(id)->owner;
+    const SessionFacts* session = facts().FindSession(owner);
+    if (session != nullptr && session->stream == id) sessions_.Pulse(*session);
+    const Worker* worker = facts().FindWorker(owner);
+    if (worker != nullptr && worker->stream == id) fleet_.Pulse(*worker);
+  }
 }
 
 void DispatcherMachine::CloseMute() {

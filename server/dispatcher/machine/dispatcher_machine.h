@@ -31,6 +31,7 @@
 #include "server/dispatcher/machine/job_records.h"
 #include "server/dispatcher/machine/leasing.h"
 #include "server/dispatcher/machine/plan_requests.h"
+#include "server/dispatcher/machine/pulse_round.h"
 #include "server/dispatcher/machine/sessions.h"
 #include "server/dispatcher/machine/transition.h"
 
@@ -85,7 +86,7 @@ class DispatcherMachine {
   /// The term of that other one; 0 if only the store has said that there is one.
   std::uint64_t seen_term() const { return seen_term_; }
 
-  /// How many workers jobs need, as of the last pulse.
+  /// How many workers jobs need. It is looked at once in every round of pulses.
   const DesiredWorkers& desired_workers() const { return desired_workers_; }
 
   /// Why no worker can get leases of this session now; empty if one can.
@@ -99,6 +100,8 @@ class DispatcherMachine {
   void Hear(StreamId stream, v1::AttachRequest request);
   void Greet(StreamId stream, const v1::Hello& hello);
   void HearWorker(StreamId stream, const v1::WorkRequest& request);
+  /// Tells the peers whose turn it is that this dispatcher lives.
+  void Pulse();
   /// Closes the streams whose first message has not come in time.
   void CloseMute();
 
@@ -120,7 +123,7 @@ class DispatcherMachine {
   Fleet fleet_;
   Admission admission_;
   DesiredWorkers desired_workers_;
-  Time next_pulse_;
+  PulseRound pulses_;
   Status stepped_down_;
   std::uint64_t seen_term_ = 0;
 };

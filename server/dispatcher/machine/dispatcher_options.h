@@ -15,9 +15,9 @@ struct DispatcherOptions {
   std::string address;             // for status
   std::string backend = "sqlite";  // the store, for metrics
 
-  Duration tick = std::chrono::milliseconds(250);  // between two ticks
-  Duration late_tick = std::chrono::seconds(1);    // a gap above tick + late_tick is our own pause
-  Duration pulse = std::chrono::seconds(1);        // between two pulses on a stream
+  Duration tick = std::chrono::milliseconds(50);  // between two ticks
+  Duration late_tick = std::chrono::seconds(1);   // a gap above tick + late_tick is our own pause
+  Duration pulse = std::chrono::seconds(1);       // for a round of pulses, one for each stream
   Duration session_timeout =
       std::chrono::seconds(10);  // a session ends this long after its last message
   Duration attach_timeout =

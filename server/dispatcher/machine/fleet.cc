@@ -231,16 +231,13 @@ void Fleet::Tick() {
   for (const Number id : lost) Drop(id);
 }
 
-void Fleet::Pulse() {
-  for (const auto& [id, worker] : facts_.workers()) {
-    if (worker.stream == 0) continue;
-    v1::WorkResponse response = ResponseTo(worker);
-    if (SaysNothingNew(worker, response)) {
-      response.Clear();
-      response.set_term(facts_.term());
-    }
-    transition_.Do(SendWork{worker.stream, std::move(response)});
+void Fleet::Pulse(const Worker& worker) {
+  v1::WorkResponse response = ResponseTo(worker);
+  if (SaysNothingNew(worker, response)) {
+    response.Clear();
+    response.set_term(facts_.term());
   }
+  transition_.Do(SendWork{worker.stream, std::move(response)});
 }
 
 }  // namespace millrace

@@ -33,9 +33,9 @@ class Fleet {
   Result<v1::DrainWorkerResponse> Drain(const std::string& name);
   /// Forgets the workers that have been silent for too long.
   void Tick();
-  /// Tells every worker that this dispatcher lives. A worker is also told which plans it has to
-  /// keep, if it does not have just these.
-  void Pulse();
+  /// Tells a worker that this dispatcher lives. It is also told which plans it has to keep, if it
+  /// does not have just these.
+  void Pulse(const Worker& worker);
 
  private:
   Result<Number> Recognise(const v1::WorkRequest& request);

@@ -115,13 +115,10 @@ void Sessions::Tick() {
   }
 }
 
-void Sessions::Pulse() {
-  for (const auto& [id, session] : facts_.sessions()) {
-    if (session.stream == 0) continue;
-    v1::AttachResponse pulse;
-    pulse.set_term(facts_.term());
-    transition_.Do(SendAttach{session.stream, std::move(pulse)});
-  }
+void Sessions::Pulse(const SessionFacts& session) {
+  v1::AttachResponse pulse;
+  pulse.set_term(facts_.term());
+  transition_.Do(SendAttach{session.stream, std::move(pulse)});
 }
 
 }  // namespace millrace

@@ -33,8 +33,8 @@ class Sessions {
                                      const std::optional<std::string>& owner = {});
   /// Ends the sessions that have been silent for too long.
   void Tick();
-  /// Tells every consumer that this dispatcher lives.
-  void Pulse();
+  /// Tells a consumer that this dispatcher lives.
+  void Pulse(const SessionFacts& session);
 
  private:
   void End(Number id);

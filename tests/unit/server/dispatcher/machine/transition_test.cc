@@ -23,7 +23,9 @@ TEST_CASE("an update is seen before it is applied", "[transition]") {
 }
 
 TEST_CASE("a pause of our own is given to everybody, and time never goes back", "[transition]") {
-  Transition transition({}, kStart, Ignore);
+  DispatcherOptions options;
+  options.tick = milliseconds(250);
+  Transition transition(options, kStart, Ignore);
   transition.Apply(StreamOpened{7, false, transition.now()});
   transition.Begin({kStart.time + milliseconds(250), kStart.unix_seconds});
   CHECK(transition.TakeActions().empty());
