@@ -46,9 +46,23 @@ void SessionTuning::Start(const SessionStats& counted, Time now) {
 
 void SessionTuning::OnTaken(const Stock& stock) {
   ++second_.taken;
-  second_.fewest = std::min(second_.fewest, stock.held_batches());
+  // What still comes from a larger window is not kept.
+  const std::uint64_t left = std::min(stock.held_batches(), stock.window());
+  second_.fewest = std::min(second_.fewest, left);
+  second_.most = std::max(second_.most, left);
+  second_.fell = std::max(second_.fell, second_.most - left);
   // The batch that was taken has made room for one.
   second_.full = second_.full || stock.held_batches() + 1 >= stock.window();
+}
+
+std::uint64_t SessionTuning::Fell() const {
+  std::uint64_t fell = 0;
+  std::uint64_t most = 0;
+  for (const Second& second : seconds_) {
+    fell = std::max({fell, second.fell, most - std::min(most, second.fewest)});
+    most = std::max(most, second.most);
+  }
+  return fell;
 }
 
 void SessionTuning::Propose(const Stock& stock) {
@@ -58,11 +72,9 @@ void SessionTuning::Propose(const Stock& stock) {
   // Where the stock is never full, the workers are too slow, and more room would stay empty.
   const bool was_full = std::any_of(seconds_.begin(), seconds_.end(),
                                     [](const Second& second) { return second.full; });
-  std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
   double taken = 0;
   double longest_wait = 0;
   for (const Second& second : seconds_) {
-    fewest = std::min(fewest, second.fewest);
     taken += static_cast<double>(second.taken);
     longest_wait = std::max(longest_wait, second.waited);
   }
@@ -72,10 +84,9 @@ void SessionTuning::Propose(const Stock& stock) {
   const double missing = 1.5 * (longest_wait * rate + 1) * mean;
   ahead.up = was_full ? std::max(2 * ahead.value, ahead.value + missing) : 0;
   const double cover = std::max(kLeastCover, std::min(kCoverSeconds * rate, kCoverBytes / mean));
-  // A window is one batch more than fits in these bytes.
-  const double held = std::min(ahead.value, static_cast<double>(stock.window() - 1) * mean);
-  const double spare = std::max(0.0, static_cast<double>(fewest) - cover) * mean;
-  const double enough = std::max(held - spare, mean);
+  // How far the stock fell counts, not how few were left: a stock that still grows has few only
+  // because it began with none.
+  const double enough = std::max((static_cast<double>(Fell()) + cover) * mean, mean);
   const bool worth_it = seconds_.size() == tune::Tuner::kCalm && enough <= kWorthIt * ahead.value;
   ahead.down = worth_it ? enough : ahead.value;
 }

@@ -24,6 +24,7 @@ class Training {
   int still_ms = 0;
   int every_ms = 1000;
   int step_ms = 50;
+  double batches_a_second = 2000;  // of the worker
 
   /// Returns the share of the time in which the loop waited.
   double Run(double seconds) {
@@ -55,7 +56,9 @@ class Training {
   void TenMilliseconds() {
     ms_ += 10;
     const bool still = ms_ % every_ms >= every_ms - still_ms;
-    for (int i = 0; i < 20 && !still && arrived_ < m_.state->next() + m_.state->window(); ++i) {
+    built_ = std::min(built_ + 0.01 * batches_a_second, 20.0);
+    while (built_ >= 1 && !still && arrived_ < m_.state->next() + m_.state->window()) {
+      --built_;
       REQUIRE(m_.Arrive(worker_, arrived_, 1, batch_bytes_) == Verdict::kTaken);
       ++arrived_;
     }
@@ -79,6 +82,7 @@ class Training {
   Machine m_;
   StreamId worker_ = 0;
   std::uint64_t arrived_ = 0;
+  double built_ = 0;  // of the worker, in these ten milliseconds
   int busy_ms_ = 0;
   int ms_ = 0;
   std::uint64_t most_held_ = 0;
@@ -102,6 +106,16 @@ TEST_CASE("what a loop does not need is not received ahead", "[session][tune]") 
   CHECK(training.told()->decisions(0).outcome() == "kept");
   CHECK(training.told()->settings(0).name() == "prefetch_bytes");
   CHECK(training.told()->settings(0).most() == 400e6);
+}
+
+TEST_CASE("a stock that still grows shows what is needed, too", "[session][tune]") {
+  Training training(true);
+  training.batches_a_second = 22;
+  training.Run(20);
+  CHECK(training.most_held() < 60);
+  training.Run(30);
+  CHECK(training.window() <= 8);
+  CHECK(training.Run(60) == 0);
 }
 
 TEST_CASE("a worker that stands still now and then gets more room again", "[session][tune]") {
