@@ -8,10 +8,20 @@ namespace {
 constexpr int kMostLeasesWaiting = 16'384;
 constexpr int kMostMeasuredWaiting = 1024;  // ranges
 
+/// How a process tunes itself is told only when it has changed, so a later report keeps it.
+template <class Report>
+void KeepTuning(Report& waiting, Report& later) {
+  if (!waiting.has_tuning() || later.has_tuning()) return;
+  later.mutable_tuning()->Swap(waiting.mutable_tuning());
+}
+
 }  // namespace
 
 bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later) {
   if (waiting.has_hello() || waiting.bye() || later.has_hello() || later.bye()) return false;
+  if (waiting.has_report() && later.has_report()) {
+    KeepTuning(*waiting.mutable_report(), *later.mutable_report());
+  }
   waiting = std::move(later);
   return true;
 }
@@ -24,6 +34,7 @@ bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later) {
   });
   // Nor what it has measured, which it sends again only after a while.
   if (waiting.bye() || lists || waiting.measured_size() > kMostMeasuredWaiting) return false;
+  KeepTuning(waiting, later);
   auto measured = std::move(*waiting.mutable_measured());
   for (v1::Measured& some : *later.mutable_measured()) *measured.Add() = std::move(some);
   waiting = std::move(later);

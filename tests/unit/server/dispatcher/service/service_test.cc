@@ -389,6 +389,30 @@ TEST_CASE("a report that replaces one that waits keeps what was measured", "[ser
   CHECK_FALSE(Coalesce(first, second));
 }
 
+TEST_CASE("a report that replaces one that waits keeps how the process tunes itself",
+          "[service][tune]") {
+  v1::WorkRequest first;
+  first.mutable_tuning()->add_settings()->set_value(1);
+  v1::WorkRequest second;
+  second.set_queue_seconds(1);
+  CHECK(Coalesce(first, second));
+  REQUIRE(first.tuning().settings_size() == 1);
+  CHECK(first.queue_seconds() == 1);
+  v1::WorkRequest newer;
+  newer.mutable_tuning()->add_settings()->set_value(2);
+  CHECK(Coalesce(first, newer));
+  REQUIRE(first.tuning().settings_size() == 1);
+  CHECK(first.tuning().settings(0).value() == 2);
+
+  v1::AttachRequest report;
+  report.mutable_report()->mutable_tuning()->add_settings()->set_value(3);
+  v1::AttachRequest later;
+  later.mutable_report()->set_window(4);
+  CHECK(Coalesce(report, later));
+  CHECK(report.report().window() == 4);
+  REQUIRE(report.report().tuning().settings_size() == 1);
+}
+
 TEST_CASE("leases that wait for a write are all kept", "[service][stream]") {
   v1::AttachResponse first;
   first.set_term(5);
