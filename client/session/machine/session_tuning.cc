@@ -95,12 +95,15 @@ void SessionTuning::Look(const SessionStats& counted, const Stock& stock, Time n
   const double seconds = ToSeconds(now - began_);
   tune::Sample sample;
   sample.rate = static_cast<double>(counted.batches - before_.batches) / seconds;
+  // A batch that was here when the step before it began had the whole step to be expanded: others
+  // had the CPU, and more bytes ahead would change nothing.
+  const bool expanded_late = second_.taken > 0 && second_.fewest > 0;
   double most = 0;
   double waited = 0;
   for (std::size_t i = 0; i < kWaitCauses; ++i) {
     const auto cause = static_cast<WaitCause>(i);
     const double apart = counted.waited_seconds[i] - before_.waited_seconds[i];
-    if (!AheadHelps(cause)) continue;
+    if (!AheadHelps(cause) || (cause == WaitCause::kExpand && expanded_late)) continue;
     waited += apart;
     if (apart > most) {
       most = apart;

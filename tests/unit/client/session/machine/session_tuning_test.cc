@@ -25,6 +25,7 @@ class Training {
   int every_ms = 1000;
   int step_ms = 50;
   double batches_a_second = 2000;  // of the worker
+  int expand_ms = 0;               // so long the loop waits for a batch that is there
 
   /// Returns the share of the time in which the loop waited.
   double Run(double seconds) {
@@ -65,7 +66,7 @@ class Training {
     most_held_ = std::max(most_held_, m_.state->held_batches());
     if (ms_ % 1000 == 0) SayAlive();
     busy_ms_ -= 10;
-    if (busy_ms_ <= 0 && m_.state->holds(m_.state->next())) {
+    if (busy_ms_ <= -expand_ms && m_.state->holds(m_.state->next())) {
       m_.state->SetWaiting(false, m_.now);
       m_.TakeBatch();
       busy_ms_ = step_ms;
@@ -116,6 +117,15 @@ TEST_CASE("a stock that still grows shows what is needed, too", "[session][tune]
   training.Run(30);
   CHECK(training.window() <= 8);
   CHECK(training.Run(60) == 0);
+}
+
+TEST_CASE("waits for the expansion of batches that are there change nothing", "[session][tune]") {
+  Training training(true);
+  training.expand_ms = 10;
+  CHECK(training.Run(50) > 0.1);
+  CHECK(training.window() <= 7);
+  REQUIRE(training.told());
+  CHECK(training.told()->decisions_size() == 1);
 }
 
 TEST_CASE("a worker that stands still now and then gets more room again", "[session][tune]") {
