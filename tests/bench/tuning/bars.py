@@ -20,11 +20,11 @@ class Bar:
 
     def line(self):
         verdict = {True: "OK", False: "MISSED", None: "-"}[self.ok]
-        return f"{verdict:<7}{self.load:<11}{self.what:<52}{self.value:>12}   {self.limit:<18}{self.note}"
+        return f"{verdict:<7}{self.load:<11}{self.what:<56}{self.value:>12}   {self.limit:<18}{self.note}"
 
 
 def of_fixed(load, ratio, fixed, when=""):
-    return Bar(load, f"rate{when}, of the best fixed settings'", f"{ratio:.3f}",
+    return Bar(load, f"rate of the best fixed settings'{when}", f"{ratio:.3f}",
                f"at least {OF_FIXED}", ratio >= OF_FIXED, f"fixed: {fixed}")
 
 
@@ -43,8 +43,8 @@ def limits(load, told, cpus, memory_limit):
     yield Bar(load, "settings seen beyond their limits", str(len(over)), "none", not over,
               "; ".join(over))
     yield Bar(load, "threads that build, at most", f"{max(threads, default=0):.0f}",
-              f"{cpus} CPUs", bool(threads) and max(threads) <= cpus,
-              "" if threads else "no status was seen")
+              f"{cpus} CPUs", 1 <= max(threads, default=0) <= cpus,
+              f"seen {len(threads)} times")
     if memory_limit:
         most = max((value for _, value in told.memory), default=0)
         yield Bar(load, "memory of the daemon, at most", megabytes(most), megabytes(memory_limit),

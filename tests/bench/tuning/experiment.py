@@ -45,9 +45,10 @@ class Experiment:
             return [("", times.warm, times.warm + times.measured, times.fixed_warm,
                      times.fixed_warm + times.measured)]
         settled = min(times.warm, 0.75 * times.part)
-        return [(f", {1e3 * step:.0f} ms after {settled:.0f} s", begin + settled, begin + times.part,
-                 begin + settled, begin + times.part)
-                for step, begin in ((s, i * times.part) for i, s in enumerate(load.steps))]
+        return [(f", part {i + 1}: {1e3 * step:.0f} ms after {settled:.0f} s",
+                 i * times.part + settled, (i + 1) * times.part,
+                 i * times.part + settled, (i + 1) * times.part)
+                for i, step in enumerate(load.steps)]
 
     def _search(self, load):
         """The best fixed settings: (threads, prefetch_bytes)."""
@@ -159,7 +160,7 @@ def setting_words(told: Course):
 
 
 def row_text(row):
-    return (f"{row['who']:<44}{row['rate']:>9.1f} batches/s{row['waiting']:>8.2%} waits"
+    return (f"{row['who']:<58}{row['rate']:>9.1f} batches/s{row['waiting']:>8.2%} waits"
             f"{row['lost']:>8.2%} lost"
             f"{1e3 * row['longest']:>8.0f} ms longest{row['held_bytes'] / 1e6:>9.2f} MB held"
             f"{row['held_batches']:>7.1f} batches")

@@ -77,4 +77,4 @@ class Times:
     rounds: int = 2
 
 
-QUICK = Times(warm=4, fixed_warm=1, measured=3, search=3, part=4, neighbour=4, steady=6, rounds=1)
+QUICK = Times(warm=3, fixed_warm=1, measured=2, search=2, part=4, neighbour=4, steady=6, rounds=1)

@@ -15,7 +15,7 @@ class Rivals:
         self._options, self._folder = options, folder
         self._arrays, self._datasets = arrays, datasets
         self._count = 0
-        self._best = {}  # load's source and work -> workers
+        self._best = {}  # source -> workers
 
     def names(self):
         return [name for name, python in (("tf.data", self._options.tensorflow),
@@ -45,8 +45,8 @@ class Rivals:
 
     def workers(self, load, times, log):
         """The best number of workers: the fewest with which the loop loses no more than half a percent
-        above the least, since every worker holds batches."""
-        key = (load.source, load.steps[0], load.milliseconds)
+        above the least, since every worker holds batches. Searched for once for each source."""
+        key = load.source
         if key not in self._best:
             found = {}
             for workers in WORKERS:
