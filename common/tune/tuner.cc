@@ -6,6 +6,13 @@
 
 namespace millrace::tune {
 
+namespace {
+
+/// So many more in a second may be chance.
+constexpr double kFewMore = 3;
+
+}  // namespace
+
 std::string_view OutcomeName(Outcome outcome) {
   switch (outcome) {
     case Outcome::kTrying:
@@ -32,10 +39,11 @@ std::string ToLine(const Decision& d) {
 bool Tuner::Step(const Sample& sample, std::vector<Setting>& settings, Time now) {
   ++second_;
   pauses_.resize(settings.size());
+  given_back_.resize(settings.size());
   if (trial_) return Judge(sample, settings);
   recent_.push_back(sample);
   if (recent_.size() > kCalm) recent_.pop_front();
-  return Try(settings, now);
+  return TakeBack(settings, now) || Try(settings, now);
 }
 
 void Tuner::Restart() {
@@ -43,6 +51,33 @@ void Tuner::Restart() {
   trial_.reset();
   recent_.clear();
   pauses_.clear();
+  given_back_.clear();
+}
+
+bool Tuner::TakeBack(std::vector<Setting>& settings, Time now) {
+  // A single second counts. If many loops take their steps together, each of them waits rarely, and
+  // all of them lose the time of each wait.
+  if (recent_.back().waiting <= kWorthIt) return false;
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const Setting& setting = settings[i];
+    const double value = std::min(given_back_[i].value, setting.most);
+    if (setting.pinned || setting.up <= setting.value || value <= setting.value) continue;
+    Pause& pause = pauses_[i].down;
+    const std::uint64_t rested = second_ - given_back_[i].second;
+    if (rested > pause.length) pause.length = kFirstPause;
+    // Under a far higher load the wait says nothing about the load for which it was given back.
+    if (recent_.back().rate < 2 * given_back_[i].rate + kFewMore) Defer(pause);
+    given_back_[i] = {};
+    Begin(i, Last(1), /*up=*/true, value, settings, now);
+    trial_->takes_back = true;
+    return true;
+  }
+  return false;
+}
+
+void Tuner::Defer(Pause& pause) const {
+  pause.until = second_ + pause.length;
+  pause.length = std::min(3 * pause.length, kLongestPause);
 }
 
 Tuner::Measured Tuner::Last(std::size_t seconds) const {
@@ -122,6 +157,10 @@ bool Tuner::Judge(const Sample& sample, std::vector<Setting>& settings) {
     return true;
   }
   if (trial.after.rate.count() < kAfter) return false;
+  if (trial.takes_back) {
+    End(true, settings);
+    return true;
+  }
   const bool faster = Above(trial.after.rate, trial.before.rate, 0.02 * trial.before.rate.value());
   const bool waits_less = Above(trial.before.waiting, trial.after.waiting, kWorthIt / 2);
   const bool better = faster || waits_less;
@@ -139,12 +178,14 @@ void Tuner::End(bool kept, std::vector<Setting>& settings) {
   decision.waiting_after = trial.after.waiting.value();
   decision.outcome = kept ? Outcome::kKept : Outcome::kUndone;
   Pause& pause = trial.up ? pauses_[setting].up : pauses_[setting].down;
-  if (kept) {
+  if (!kept) {
+    Defer(pause);
+    settings[setting].value = decision.from;
+  } else if (trial.up) {
     pause = {};
   } else {
-    pause.until = second_ + pause.length;
-    pause.length = std::min(2 * pause.length, kLongestPause);
-    settings[setting].value = decision.from;
+    GivenBack& given = given_back_[setting];
+    given = {std::max(given.value, decision.from), decision.rate_after, second_};
   }
   trial_.reset();
 }

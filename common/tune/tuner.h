@@ -5,9 +5,12 @@
 //   somebody waits    a setting of which all is in use goes up to what its owner proposes. That is
 //                     kept if the rate rose, or waiting fell, by more than noise.
 //   nobody waits      a setting of which less is in use goes down to what its owner says is enough.
-//                     That is kept unless somebody waits then.
+//                     That is kept unless somebody waits then. In the first second in which
+//                     somebody waits later, all that the setting gave back is taken back, without a
+//                     trial: the load is another one by then.
 //
-// A change that was undone is tried again only after a while, which doubles each time.
+// A change that was undone is tried again only after a while, which grows each time. So is one that
+// was taken back, unless the load has grown much meanwhile.
 //
 // A tuner proposes nothing beyond the limits of a setting. Its owner changes the setting at once,
 // and may change limits at any time.
@@ -124,6 +127,7 @@ class Tuner {
     bool up;
     Measured before;
     Measured after;
+    bool takes_back = false;   // what was given back: it is measured only to be told
     std::size_t seconds = 0;   // since the change
     std::size_t settling = 0;  // those of them that said so
   };
@@ -136,8 +140,15 @@ class Tuner {
     Pause up;
     Pause down;
   };
+  /// What a setting has given back because nobody waited.
+  struct GivenBack {
+    double value = 0;          // before that; 0: nothing
+    double rate = 0;           // for which less sufficed
+    std::uint64_t second = 0;  // of the last time
+  };
 
   bool Try(std::vector<Setting>& settings, Time now);
+  bool TakeBack(std::vector<Setting>& settings, Time now);
   Measured Last(std::size_t seconds) const;
   /// The last seconds, for a setting that goes up; nothing if nobody waits, or if that is not sure.
   std::optional<Measured> WaitingBefore() const;
@@ -145,11 +156,14 @@ class Tuner {
              std::vector<Setting>& settings, Time now);
   bool Judge(const Sample& sample, std::vector<Setting>& settings);
   void End(bool kept, std::vector<Setting>& settings);
+  /// Lets the pause begin, and makes the next one three times as long.
+  void Defer(Pause& pause) const;
 
   std::uint64_t second_ = 0;
   std::deque<Sample> recent_;  // since the last change, at most kCalm
   std::optional<Trial> trial_;
   std::vector<Pauses> pauses_;  // by setting
+  std::vector<GivenBack> given_back_;
   std::deque<Decision> decisions_;
   std::uint64_t last_number_ = 0;
 };

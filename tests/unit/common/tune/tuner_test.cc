@@ -96,7 +96,7 @@ TEST_CASE("what did not help is undone, and tried again ever later", "[tune]") {
   d.Seconds(7, 10, 0.3);
   CHECK(d.value() == 4);
   CHECK(d.tuner.decisions()[0].outcome == Outcome::kUndone);
-  // A change at 5 s; the next tries 180 and 360 s after the last one was undone.
+  // A change at 5 s; the next tries 180 and 540 s after the last one was undone.
   std::vector<int> tried;
   std::size_t known = 1;
   for (int second = 13; second < 1200; ++second) {
@@ -106,7 +106,7 @@ TEST_CASE("what did not help is undone, and tried again ever later", "[tune]") {
   }
   REQUIRE(tried.size() == 2);
   CHECK(tried[0] == 12 + 180);
-  CHECK(tried[1] == tried[0] + 7 + 360);
+  CHECK(tried[1] == tried[0] + 7 + 540);
 }
 
 TEST_CASE("a rise that noise explains is none", "[tune]") {
@@ -122,6 +122,44 @@ TEST_CASE("a rise that noise explains is none", "[tune]") {
   }
   // Two standard errors, with two ways to be kept: about one in fifteen.
   CHECK(kept < 30);
+}
+
+TEST_CASE("what was given back is taken back in the first second in which somebody waits",
+          "[tune]") {
+  Driver d;
+  d.settings[0].down = 2;
+  d.Seconds(30, 10, 0);
+  REQUIRE(d.value() == 2);
+  d.settings[0].up = 6;
+  // One wait of many seconds would be too little for a trial.
+  CHECK(d.Second(10, 0.02));
+  CHECK(d.value() == 4);
+  CHECK(d.tuner.decisions().back().waited_for == "build");
+  // It is kept, although the rate stays.
+  CHECK(d.Seconds(7, 10, 0.02) == 1);
+  CHECK(d.value() == 4);
+  CHECK(d.tuner.decisions().back().outcome == Outcome::kKept);
+  SECTION("and given back again only after a while") {
+    CHECK(d.Seconds(172, 10, 0) == 0);
+    CHECK(d.Second(10, 0));
+    CHECK(d.value() == 2);
+    d.Seconds(10, 10, 0);
+    CHECK(d.Second(10, 0.02));
+    CHECK(d.value() == 4);
+    // That rest was short: the next pause is three times as long.
+    d.Seconds(7, 10, 0);
+    CHECK(d.Seconds(532, 10, 0) == 0);
+    CHECK(d.Second(10, 0));
+  }
+}
+
+TEST_CASE("nothing is taken back of which not all is in use", "[tune]") {
+  Driver d;
+  d.settings[0].down = 2;
+  d.Seconds(30, 10, 0);
+  REQUIRE(d.value() == 2);
+  CHECK(d.Seconds(4, 10, 0.3) == 0);
+  CHECK(d.value() == 2);
 }
 
 TEST_CASE("where nobody waits, what is not needed is given back", "[tune]") {
