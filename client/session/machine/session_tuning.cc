@@ -51,8 +51,6 @@ void SessionTuning::OnTaken(const Stock& stock) {
   second_.fewest = std::min(second_.fewest, left);
   second_.most = std::max(second_.most, left);
   second_.fell = std::max(second_.fell, second_.most - left);
-  // The batch that was taken has made room for one.
-  second_.full = second_.full || stock.held_batches() + 1 >= stock.window();
 }
 
 std::uint64_t SessionTuning::Fell() const {
@@ -69,9 +67,6 @@ void SessionTuning::Propose(const Stock& stock) {
   seconds_.push_back(second_);
   if (seconds_.size() > tune::Tuner::kCalm) seconds_.pop_front();
   tune::Setting& ahead = settings_[kAhead];
-  // Where the stock is never full, the workers are too slow, and more room would stay empty.
-  const bool was_full = std::any_of(seconds_.begin(), seconds_.end(),
-                                    [](const Second& second) { return second.full; });
   double taken = 0;
   double longest_wait = 0;
   for (const Second& second : seconds_) {
@@ -80,9 +75,11 @@ void SessionTuning::Propose(const Stock& stock) {
   }
   const double mean = stock.MeanBytes();
   const double rate = taken / static_cast<double>(seconds_.size());
-  // The batches that the loop would have taken while it waited, and half as many again.
+  // The batches that the loop would have taken while it waited, and half as many again. A stock
+  // that is never full may need them too: the few batches that it has room for are then built by
+  // one or two workers at a time, and the loop waits for each of them.
   const double missing = 1.5 * (longest_wait * rate + 1) * mean;
-  ahead.up = was_full ? std::max(2 * ahead.value, ahead.value + missing) : 0;
+  ahead.up = std::max(2 * ahead.value, ahead.value + missing);
   const double cover = std::max(kLeastCover, std::min(kCoverSeconds * rate, kCoverBytes / mean));
   // How far the stock fell counts, not how few were left: a stock that still grows has few only
   // because it began with none.

@@ -46,7 +46,6 @@ class SessionTuning {
     std::uint64_t fewest = 0;  // batches left when the loop took one
     std::uint64_t most = 0;
     std::uint64_t fell = 0;   // the most by which they became fewer, from any moment to a later one
-    bool full = false;        // the stock had no room for more
     std::uint64_t taken = 0;  // batches
     double waited = 0;        // seconds
   };

@@ -147,6 +147,21 @@ TEST_CASE("a worker that stands still now and then gets more room again", "[sess
   CHECK(after - before <= 2);
 }
 
+TEST_CASE("a faster loop gets the room back that it did not need before, although it is never full",
+          "[session][tune]") {
+  Training training(true);
+  training.Run(60);
+  REQUIRE(training.window() <= 7);
+  // Between two visits of the worker, each of which fills the room, the loop takes all that is
+  // held.
+  training.step_ms = 10;
+  training.still_ms = 190;
+  training.every_ms = 200;
+  training.Run(8);
+  CHECK(training.window() >= 100);
+  CHECK(training.Run(60) < 0.01);
+}
+
 TEST_CASE("small batches cover the time until a lost worker is noticed", "[session][tune]") {
   Training training(true, 1000);
   training.Run(100);
