@@ -194,7 +194,7 @@ void WorkerMachine::OnCpus(int cpus) {
 }
 
 void WorkerMachine::OnPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room) {
-  tuning_.SetPools(std::move(pools), room);
+  tuning_.SetPools(std::move(pools), room, *log_);
 }
 
 void WorkerMachine::ReportSoon(Time now) { SendReport(now); }

@@ -12,8 +12,10 @@ namespace millrace {
 namespace {
 
 constexpr Duration kSecond = std::chrono::seconds(1);
-/// Threads build all the time if so many of them do on average.
-constexpr double kAllInUse = 0.9;
+/// More threads could end waits if all threads were building for this part of them.
+constexpr double kAllInUse = 0.5;
+/// More processes could end them if all were busy for this part of a second.
+constexpr double kAllBusy = 0.9;
 /// Threads are enough if they are so many times those in use, and one half: builds come in bursts.
 constexpr double kReserve = 1.5;
 /// Fewer threads are worth a change if they are at most so many.
@@ -27,7 +29,7 @@ void WorkerTuning::InUse::Add(double used) {
 }
 
 bool WorkerTuning::InUse::All(double value) const {
-  return !last_.empty() && last_.back() >= kAllInUse * value;
+  return !last_.empty() && last_.back() >= kAllBusy * value;
 }
 
 double WorkerTuning::InUse::Enough(double value) const {
@@ -69,13 +71,14 @@ bool WorkerTuning::SetCpus(int cpus, Logger& log) {
   return threads() != before;
 }
 
-void WorkerTuning::SetPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room) {
+void WorkerTuning::SetPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room,
+                            Logger& log) {
   room_ = room;
-  KeepPools(std::move(pools));
+  KeepPools(std::move(pools), log);
   LimitPools();
 }
 
-void WorkerTuning::KeepPools(std::vector<PoolUse> pools) {
+void WorkerTuning::KeepPools(std::vector<PoolUse> pools, Logger& log) {
   const bool same = std::equal(
       pools.begin(), pools.end(), pools_.begin(), pools_.end(),
       [](const PoolUse& use, const Pool& pool) { return use.number == pool.use.number; });
@@ -103,8 +106,7 @@ void WorkerTuning::KeepPools(std::vector<PoolUse> pools) {
     const double busy = use.busy_seconds;
     pools_.push_back({.use = std::move(use), .counted_busy = busy, .in_use = {}});
   }
-  tuner_.Restart();
-  ++changes_;
+  RestartTuner(log);
 }
 
 void WorkerTuning::LimitPools() {
@@ -127,6 +129,7 @@ void WorkerTuning::CountUntil(Time now) {
   const double seconds = ToSeconds(now - counted_until_);
   used_seconds_ += seconds * building_;
   if (waits_) waited_seconds_ += seconds;
+  if (waits_ && building_ >= threads()) waited_for_thread_seconds_ += seconds;
   counted_until_ = now;
 }
 
@@ -156,17 +159,27 @@ void WorkerTuning::Propose(double seconds, bool mostly_python) {
   }
   tune::Setting& threads = settings_[kThreads];
   threads_in_use_.Add(used_seconds_ / seconds);
-  threads.up = !processes_bind && threads_in_use_.All(threads.value) ? threads.most : 0;
+  // Loops that take their steps together ask in bursts. So threads may rest in the mean of a second
+  // in which all of them were needed.
+  const bool needed = waited_for_thread_seconds_ >= kAllInUse * waited_seconds_;
+  threads.up = needed && !processes_bind ? threads.most : 0;
   threads.down = threads_in_use_.Enough(threads.value);
 }
 
-void WorkerTuning::BeginAnew() {
+void WorkerTuning::RestartTuner(Logger& log) {
+  const bool tries =
+      !tuner_.decisions().empty() && tuner_.decisions().back().outcome == tune::Outcome::kTrying;
   tuner_.Restart();
+  if (tries) log.Info("tuning", {{"decision", tune::ToLine(tuner_.decisions().back())}});
+  ++changes_;
+}
+
+void WorkerTuning::BeginAnew(Logger& log) {
+  RestartTuner(log);
   threads_in_use_.Clear();
   for (Pool& pool : pools_) pool.in_use.Clear();
   for (tune::Setting& setting : settings_) setting.value = setting.most;
   LimitPools();
-  ++changes_;
 }
 
 bool WorkerTuning::Tick(bool has_work, Time now, Logger& log) {
@@ -189,10 +202,10 @@ bool WorkerTuning::Tick(bool has_work, Time now, Logger& log) {
       LimitPools();
     }
   } else if (!threads_in_use_.empty()) {
-    BeginAnew();
+    BeginAnew(log);
   }
   began_ = now;
-  used_seconds_ = waited_seconds_ = 0;
+  used_seconds_ = waited_seconds_ = waited_for_thread_seconds_ = 0;
   built_ = built_in_python_ = 0;
   return threads() != before;
 }

@@ -43,7 +43,7 @@ class WorkerTuning {
   bool SetCpus(int cpus, Logger& log);
   /// Tells of all pools, always in the same order, and how many more bytes all their processes may
   /// take; nullopt: there is no limit.
-  void SetPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room);
+  void SetPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room, Logger& log);
 
   /// A thread asked for a batch to build. `began`: whether it got one; `waits`: whether a consumer
   /// waits for a batch.
@@ -86,12 +86,14 @@ class WorkerTuning {
   bool IsTuned(const PoolUse& pool) const { return tune_ && !pool.processes_given; }
   /// Changes the limit of a setting. A setting that is at its limit stays there.
   void SetLimit(tune::Setting& setting, double most);
-  void KeepPools(std::vector<PoolUse> pools);
+  void KeepPools(std::vector<PoolUse> pools, Logger& log);
   void LimitPools();
   void CountUntil(Time now);
   /// What was in use in a second, and what follows for the settings.
   void Propose(double seconds, bool mostly_python);
-  void BeginAnew();
+  /// Restarts the tuner; a trial that ends unjudged is logged as such.
+  void RestartTuner(Logger& log);
+  void BeginAnew(Logger& log);
 
   const bool tune_;
   tune::Tuner tuner_;
@@ -104,6 +106,7 @@ class WorkerTuning {
   bool waits_ = false;
   double used_seconds_ = 0;  // of threads
   double waited_seconds_ = 0;
+  double waited_for_thread_seconds_ = 0;  // of those: while all threads that may build did
   std::uint64_t built_ = 0;
   std::uint64_t built_in_python_ = 0;
   InUse threads_in_use_;

@@ -88,7 +88,7 @@ class PluginFleet {
     use.memory_bytes = static_cast<std::uint64_t>(running_ * kMiB);
     std::optional<std::int64_t> left;
     if (limit) left = *limit - running_ * kMiB;
-    tuning_.SetPools({use}, left);
+    tuning_.SetPools({use}, left, *log_);
     if (processes() > 0) running_ = std::min(running_, processes());
   }
 
@@ -273,10 +273,11 @@ TEST_CASE("pools come and go, and each keeps what is known of it", "[worker][tun
   fresh.object = "augment:crop";
   fresh.places = 2;
   WorkerTuning& tuning = fleet.tuning();
-  tuning.SetPools({fresh, old}, std::nullopt);
+  const auto log = MakeNullLogger();
+  tuning.SetPools({fresh, old}, std::nullopt, *log);
   CHECK(tuning.MostProcesses().at(7) == few);
   CHECK(tuning.MostProcesses().at(8) == std::min(2, fleet.threads()));
-  tuning.SetPools({}, std::nullopt);
+  tuning.SetPools({}, std::nullopt, *log);
   CHECK(tuning.MostProcesses().empty());
   CHECK(fleet.Told().settings_size() == 1);
 }

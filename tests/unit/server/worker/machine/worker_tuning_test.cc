@@ -165,5 +165,32 @@ TEST_CASE("a worker whose consumers have left begins anew", "[worker][tune]") {
   CHECK(fleet.Tuning().decisions_size() == 1);
 }
 
+TEST_CASE("threads that rest in the mean are all needed by consumers that ask in bursts",
+          "[worker][tune]") {
+  const auto log = MakeNullLogger();
+  Time now{std::chrono::seconds(1000)};
+  WorkerTuning tuning(8, false);
+  tuning.Start(now);
+  const auto pass = [&](int ms) { now = now + std::chrono::milliseconds(ms); };
+  // Nobody waits, and one thread builds.
+  for (int second = 0; second < 40; ++second) {
+    tuning.OnAsked(true, false, now);
+    pass(1000);
+    tuning.OnEnded(false, now);
+    tuning.Tick(true, now, *log);
+  }
+  REQUIRE(tuning.threads() == 2);
+  // Two batches are wanted at once, and then a third, which waits for a thread.
+  tuning.OnAsked(true, true, now);
+  tuning.OnAsked(true, true, now);
+  pass(300);
+  tuning.OnEnded(false, now);
+  tuning.OnEnded(false, now);
+  tuning.OnAsked(false, false, now);
+  pass(700);
+  tuning.Tick(true, now, *log);
+  CHECK(tuning.threads() == 8);
+}
+
 }  // namespace
 }  // namespace millrace
