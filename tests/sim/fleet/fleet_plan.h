@@ -1,0 +1,25 @@
+// The plans of a simulated fleet: one for each job, so that no two jobs share batches. A plan has
+// more batches than any simulation takes, and compiling it costs nothing.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/base/ids.h"
+#include "millrace/v1/common.pb.h"
+#include "millrace/v1/dispatcher.pb.h"
+#include "server/dispatcher/machine/plan_facts.h"
+
+namespace millrace::sim {
+
+/// The id of the dataset that all plans read, and what every host reports of it.
+inline constexpr const char* kFleetDataset = "stdlib";
+v1::DatasetState FleetDataset();
+
+/// The pipeline of a job, and what it compiles to.
+v1::PipelineText FleetPipeline(std::uint32_t job, std::uint64_t batch_bytes);
+std::shared_ptr<const PlanFacts> CompileFleetPlan(const v1::PipelineText& pipeline);
+
+}  // namespace millrace::sim

@@ -1,0 +1,43 @@
+// Describes a simulated fleet: how many processes there are, and what work and messages cost. All
+// costs are virtual time.
+//
+// Plain data.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "common/base/time.h"
+
+namespace millrace::sim {
+
+struct FleetSetup {
+  std::uint32_t workers = 1000;
+  std::uint32_t jobs = 8;
+  std::uint32_t ranks = 125;  // of a job: its loops take their steps together
+
+  int cpus = 4;                                     // of a worker
+  Duration build = std::chrono::milliseconds(640);  // of a batch, on one CPU
+  double build_spread = 0.3;                        // by which part builds take more or less
+  Duration step = std::chrono::milliseconds(200);   // of a training loop
+  double step_spread = 0.02;                        // by which part steps take more or less
+  std::uint64_t batch_bytes = 1 << 20;
+  std::uint64_t prefetch_bytes = 256u << 20;          // of a consumer: the option, which is a limit
+  double link_bytes_per_second = 1.25e9;              // of every host, in each direction
+  Duration latency = std::chrono::microseconds(500);  // of a message
+
+  // Settings that are pinned; unset: the processes tune them.
+  std::optional<int> threads;
+  std::optional<std::uint64_t> ahead_bytes;
+
+  /// Whether all jobs are new. Otherwise they go on after a pause, and the workers have their plans
+  /// when the first consumer comes.
+  bool cold = false;
+
+  std::uint64_t seed = 1;
+
+  std::uint32_t consumers() const { return jobs * ranks; }
+};
+
+}  // namespace millrace::sim
