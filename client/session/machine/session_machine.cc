@@ -219,7 +219,9 @@ void SessionMachine::CheckTimes(Time now) {
     if (attach_.admission()) stock_.OnLeasesAsked();
   }
   supply_.CheckTimes(now);
-  if (tuning_.Due(now)) tuning_.Look(report_.Counted(), stock_, now);
+  if (tuning_.Due(now)) {
+    tuning_.Look(report_.Counted(), stock_, workers_.all().size(), now);
+  }
 }
 
 Time SessionMachine::NextTick() const {

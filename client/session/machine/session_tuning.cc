@@ -63,7 +63,20 @@ std::uint64_t SessionTuning::Fell() const {
   return fell;
 }
 
-void SessionTuning::Propose(const Stock& stock) {
+double SessionTuning::Enough(double cover, const Stock& stock, std::size_t workers) const {
+  // A stock that still grows has few batches only because it began with none. With several workers
+  // it shows nothing: what is not held is under way, and so many batches have to be built at once.
+  const bool grows = seconds_.back().fewest > seconds_.front().most;
+  if (grows && workers <= 1) return static_cast<double>(Fell()) + cover;
+  std::uint64_t fewest = std::numeric_limits<std::uint64_t>::max();
+  for (const Second& second : seconds_) fewest = std::min(fewest, second.fewest);
+  // A window is one batch more than fits in the bytes.
+  const double held = std::min(settings_[kAhead].value / stock.MeanBytes(),
+                               static_cast<double>(stock.window()) - 1);
+  return held - std::max(0.0, static_cast<double>(fewest) - cover);
+}
+
+void SessionTuning::Propose(const Stock& stock, std::size_t workers) {
   seconds_.push_back(second_);
   if (seconds_.size() > tune::Tuner::kCalm) seconds_.pop_front();
   tune::Setting& ahead = settings_[kAhead];
@@ -81,14 +94,13 @@ void SessionTuning::Propose(const Stock& stock) {
   const double missing = 1.5 * (longest_wait * rate + 1) * mean;
   ahead.up = std::max(2 * ahead.value, ahead.value + missing);
   const double cover = std::max(kLeastCover, std::min(kCoverSeconds * rate, kCoverBytes / mean));
-  // How far the stock fell counts, not how few were left: a stock that still grows has few only
-  // because it began with none.
-  const double enough = std::max((static_cast<double>(Fell()) + cover) * mean, mean);
+  const double enough = std::max(Enough(cover, stock, workers) * mean, mean);
   const bool worth_it = seconds_.size() == tune::Tuner::kCalm && enough <= kWorthIt * ahead.value;
   ahead.down = worth_it ? enough : ahead.value;
 }
 
-void SessionTuning::Look(const SessionStats& counted, const Stock& stock, Time now) {
+void SessionTuning::Look(const SessionStats& counted, const Stock& stock, std::size_t workers,
+                         Time now) {
   const double seconds = ToSeconds(now - began_);
   tune::Sample sample;
   sample.rate = static_cast<double>(counted.batches - before_.batches) / seconds;
@@ -114,7 +126,7 @@ void SessionTuning::Look(const SessionStats& counted, const Stock& stock, Time n
   if ((second_.taken > 0 || sample.waiting > 0) && !drains) {
     if (second_.taken == 0) second_.fewest = 0;
     second_.waited = std::min(waited, seconds);
-    Propose(stock);
+    Propose(stock, workers);
     if (tuner_.Step(sample, settings_, now)) {
       ++changes_;
       context_.logger->Info("tuning", {{"decision", tune::ToLine(tuner_.decisions().back())}});

@@ -29,8 +29,8 @@ class SessionTuning {
   void OnTaken(const Stock& stock);
   /// Whether a second is over: then Look has to be called.
   bool Due(Time now) const { return started_ && now - began_ >= kSecond; }
-  /// `counted`: as SessionReport counts. REQUIRES: Due(now).
-  void Look(const SessionStats& counted, const Stock& stock, Time now);
+  /// `counted`: as SessionReport counts. `workers`: that the session has. REQUIRES: Due(now).
+  void Look(const SessionStats& counted, const Stock& stock, std::size_t workers, Time now);
   void AddTimes(NextDue& next) const;
 
   void AddTo(v1::Tuning& tuning, Time now) const;
@@ -50,7 +50,9 @@ class SessionTuning {
     double waited = 0;        // seconds
   };
 
-  void Propose(const Stock& stock);
+  void Propose(const Stock& stock, std::size_t workers);
+  /// How many batches ahead suffice, so that `cover` are left at the worst moment.
+  double Enough(double cover, const Stock& stock, std::size_t workers) const;
   /// The most by which the stock fell in the last seconds, from any moment to a later one.
   std::uint64_t Fell() const;
 

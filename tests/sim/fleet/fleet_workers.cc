@@ -25,7 +25,8 @@ void FleetWorld::AddWorker() {
   options.host_id = fmt::format("h{}", index);
   options.dispatcher = "d:1";
   options.threads = setup_.threads.value_or(setup_.cpus);
-  options.threads_pinned = setup_.threads.has_value();
+  options.tune = !setup_.threads.has_value();
+  options.threads_given = setup_.threads.has_value();
   worker.machine = std::make_unique<WorkerMachine>(
       options, fmt::format("w{:015}", index), [this] { return Unit(); }, worker.log);
   // Processes do not begin, and tick, at one moment.

@@ -169,7 +169,7 @@ TEST_CASE("threads that rest in the mean are all needed by consumers that ask in
           "[worker][tune]") {
   const auto log = MakeNullLogger();
   Time now{std::chrono::seconds(1000)};
-  WorkerTuning tuning(8, false);
+  WorkerTuning tuning({.threads = 8});
   tuning.Start(now);
   const auto pass = [&](int ms) { now = now + std::chrono::milliseconds(ms); };
   // Nobody waits, and one thread builds.
