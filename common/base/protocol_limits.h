@@ -20,4 +20,9 @@ inline constexpr std::uint32_t kMaxLeasesAtOnce =
 inline constexpr std::uint64_t kMeasuredRange =
     256;  // examples that a worker measures at once; ranges begin at multiples of it
 
+/// How a process tunes itself: settings, decisions, and bytes of one of its texts.
+inline constexpr int kMaxTuneSettings = 64;
+inline constexpr int kMaxTuneDecisions = 64;
+inline constexpr std::size_t kMaxTuneText = 256;
+
 }  // namespace millrace

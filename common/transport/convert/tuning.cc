@@ -1,5 +1,9 @@
 #include "common/transport/convert/tuning.h"
 
+#include <algorithm>
+
+#include "common/base/protocol_limits.h"
+
 namespace millrace {
 namespace {
 
@@ -11,13 +15,22 @@ tune::Outcome OutcomeOf(const std::string& name) {
   return tune::Outcome::kNotJudged;
 }
 
+/// A name as a dispatcher takes it: its beginning, of whole characters of UTF-8.
+std::string Name(const std::string& name) {
+  std::size_t size = std::min(name.size(), kMaxTuneText);
+  while (size < name.size() && size > 0 && (name[size] & 0xc0) == 0x80) --size;
+  return name.substr(0, size);
+}
+
 }  // namespace
 
 void ToProto(std::span<const tune::Setting> settings, const tune::Tuner& tuner, Time now,
              v1::Tuning& to) {
-  for (const tune::Setting& setting : settings) {
+  static_assert(tune::Tuner::kMostDecisions <= kMaxTuneDecisions);
+  const auto most = static_cast<std::size_t>(kMaxTuneSettings);
+  for (const tune::Setting& setting : settings.first(std::min(settings.size(), most))) {
     v1::TuneSetting& out = *to.add_settings();
-    out.set_name(setting.name);
+    out.set_name(Name(setting.name));
     out.set_value(setting.value);
     out.set_least(setting.least);
     out.set_most(setting.most);
@@ -27,7 +40,7 @@ void ToProto(std::span<const tune::Setting> settings, const tune::Tuner& tuner, 
     v1::TuneDecision& out = *to.add_decisions();
     out.set_number(decision.number);
     out.set_age_seconds(ToSeconds(now - decision.at));
-    out.set_setting(decision.setting);
+    out.set_setting(Name(decision.setting));
     out.set_from(decision.from);
     out.set_to(decision.to);
     out.set_waited_for(decision.waited_for);

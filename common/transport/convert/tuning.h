@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// Adds settings and the decisions of their tuner.
+/// Adds settings and the decisions of their tuner; no more than a dispatcher takes.
 void ToProto(std::span<const tune::Setting> settings, const tune::Tuner& tuner, Time now,
              v1::Tuning& to);
 

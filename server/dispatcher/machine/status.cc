@@ -1,6 +1,7 @@
 #include "server/dispatcher/machine/status.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -257,22 +258,46 @@ Rates RatesOf(const SessionFacts& session) {
           std::max(0.0, last.waited_seconds - first.waited_seconds)};
 }
 
-v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
-                              Time now) {
-  const DispatcherFacts& facts = dispatcher.facts();
-  v1::ServiceStatus status;
-  status.set_version(options.version);
-  status.set_address(options.address);
-  status.set_term(facts.term());
-  status.set_uptime_seconds(ToSeconds(now - facts.booted()));
+StatusBuild::StatusBuild(const DispatcherMachine& dispatcher, const DispatcherOptions& options)
+    : dispatcher_(dispatcher), options_(options) {}
+
+bool StatusBuild::Step(std::size_t rows, Time now) {
+  const DispatcherFacts& facts = dispatcher_.facts();
+  if (!begun_) AddService(now);
+  begun_ = true;
+  const auto& sessions = facts.sessions();
+  for (auto it = sessions.upper_bound(session_); it != sessions.end(); ++it) {
+    if (rows-- == 0) return false;
+    session_ = it->first;
+    AddConsumer(dispatcher_, it->second, now, status_);
+    for (const auto& lease : it->second.leases.held()) ++leases_[lease.worker];
+    for (const auto& lease : it->second.leases.sent()) ++leases_[lease.worker];
+  }
+  const auto& workers = facts.workers();
+  const std::vector<NeededPlan> needed = NeededPlans(facts);
+  for (auto it = workers.upper_bound(worker_); it != workers.end(); ++it) {
+    if (rows-- == 0) return false;
+    worker_ = it->first;
+    AddWorker(it->second, leases_[it->first], needed, facts, options_, now, status_);
+  }
+  AddJobs();
+  return true;
+}
+
+void StatusBuild::AddService(Time now) {
+  const DispatcherFacts& facts = dispatcher_.facts();
+  status_.set_version(options_.version);
+  status_.set_address(options_.address);
+  status_.set_term(facts.term());
+  status_.set_uptime_seconds(ToSeconds(now - facts.booted()));
   const Status store =
-      dispatcher.stepped_down().ok() ? facts.StoreError() : dispatcher.stepped_down();
-  status.set_store_error(store.message());
-  if (const auto& desired = dispatcher.desired_workers(); desired.has_looked()) {
-    SetDesired(desired.fleet(), *status.mutable_desired_workers());
+      dispatcher_.stepped_down().ok() ? facts.StoreError() : dispatcher_.stepped_down();
+  status_.set_store_error(store.message());
+  if (const auto& desired = dispatcher_.desired_workers(); desired.has_looked()) {
+    SetDesired(desired.fleet(), *status_.mutable_desired_workers());
   }
   for (const auto& [id, dataset] : facts.datasets()) {
-    v1::DatasetState& out = (*status.mutable_datasets())[id];
+    v1::DatasetState& out = (*status_.mutable_datasets())[id];
     out.set_kind(dataset.kind());
     out.set_digest(dataset.digest());
     out.set_verifying(dataset.verifying());
@@ -289,26 +314,27 @@ v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const Dispatc
       out.set_in_memory_bytes(out.in_memory_bytes() + reported->second.in_memory_bytes());
     }
   }
+}
 
+void StatusBuild::AddJobs() {
+  const DispatcherFacts& facts = dispatcher_.facts();
   std::map<std::string, std::vector<const SessionFacts*>> jobs;
-  std::map<Number, std::size_t> leases;  // by worker
   for (const auto& [id, session] : facts.sessions()) {
     jobs[session.hello.job()].push_back(&session);
-    AddConsumer(dispatcher, session, now, status);
-    for (const auto& lease : session.leases.held()) ++leases[lease.worker];
-    for (const auto& lease : session.leases.sent()) ++leases[lease.worker];
   }
   for (const auto& [job, sessions] : jobs) {
-    AddLiveJob(dispatcher, sessions, facts.FindRecord(job), status);
+    AddLiveJob(dispatcher_, sessions, facts.FindRecord(job), status_);
   }
   for (const auto& [job, record] : facts.records()) {
-    if (!jobs.contains(job)) AddEndedJob(record, status);
+    if (!jobs.contains(job)) AddEndedJob(record, status_);
   }
-  const std::vector<NeededPlan> needed = NeededPlans(facts);
-  for (const auto& [id, worker] : facts.workers()) {
-    AddWorker(worker, leases[id], needed, facts, options, now, status);
-  }
-  return status;
+}
+
+v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
+                              Time now) {
+  StatusBuild build(dispatcher, options);
+  build.Step(std::numeric_limits<std::size_t>::max(), now);
+  return build.Take();
 }
 
 }  // namespace millrace

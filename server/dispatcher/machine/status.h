@@ -2,14 +2,49 @@
 // each of them waits for.
 #pragma once
 
+#include <cstddef>
+#include <map>
+#include <utility>
+
 #include "millrace/v1/dispatcher.pb.h"
 #include "server/dispatcher/machine/dispatcher_machine.h"
 
 namespace millrace {
 
+/// A status that is built in steps, because the dispatcher grants no lease meanwhile: of thousands
+/// of workers and consumers it takes some milliseconds. Each row is as of its step. A process that
+/// comes or goes between steps may be missing.
+///
 /// Rates come from the reports of the last minute. The figures of a job are sums over its live
 /// sessions with replica 0, and its dropped examples are counted since these began. Its place is
-/// that of its slowest live session. `now` is the time of the call.
+/// that of its slowest live session.
+///
+/// Not thread-safe: it belongs to the thread of the machine.
+class StatusBuild {
+ public:
+  /// Both have to outlive the build.
+  StatusBuild(const DispatcherMachine& dispatcher, const DispatcherOptions& options);
+
+  /// Adds at most so many workers and consumers, at least 1. Returns whether the status is
+  /// complete.
+  bool Step(std::size_t rows, Time now);
+  /// REQUIRES: Step has returned true. Nothing may be called afterwards.
+  v1::ServiceStatus Take() { return std::move(status_); }
+
+ private:
+  void AddService(Time now);
+  void AddJobs();
+
+  const DispatcherMachine& dispatcher_;
+  const DispatcherOptions& options_;
+  bool begun_ = false;
+  Number session_;                        // the last one that was added
+  Number worker_;                         // the last one that was added
+  std::map<Number, std::size_t> leases_;  // by worker
+  v1::ServiceStatus status_;
+};
+
+/// A status in one step. `now` is the time of the call.
 v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                               Time now);
 

@@ -260,8 +260,33 @@ void DispatcherService::RecordLeases(const SendAttach& action) {
 
 // --- Requests
 
+namespace {
+
+/// Workers and consumers that a status gets in one step.
+constexpr std::size_t kStatusRows = 64;
+
+/// Runs `step` on the queue's thread, with other tasks in between, until it gives the answer.
+template <class T>
+void PostStep(TaskQueue& queue, std::shared_ptr<std::promise<Result<T>>> answer,
+              std::function<std::optional<Result<T>>()> step) {
+  queue.Post([&queue, answer = std::move(answer), step = std::move(step)]() mutable {
+    if (std::optional<Result<T>> done = step()) return answer->set_value(*std::move(done));
+    PostStep<T>(queue, std::move(answer), std::move(step));
+  });
+}
+
+}  // namespace
+
 template <class T>
 Result<T> DispatcherService::Ask(const char* method, std::function<Result<T>()> question) {
+  return AskInSteps<T>(method, [question = std::move(question)]() -> std::optional<Result<T>> {
+    return question();
+  });
+}
+
+template <class T>
+Result<T> DispatcherService::AskInSteps(const char* method,
+                                        std::function<std::optional<Result<T>>()> step) {
   const auto refuse = [&](Status status) {
     refusals_.Count(method, status);
     return status;
@@ -274,8 +299,8 @@ Result<T> DispatcherService::Ask(const char* method, std::function<Result<T>()> 
   }
   auto answer = std::make_shared<std::promise<Result<T>>>();
   auto future = answer->get_future();
-  queue_->Post([answer, question = std::move(question)] { answer->set_value(question()); });
-  answer.reset();  // so that the promise breaks if a closed queue drops the task
+  // Nobody else holds the promise, so that it breaks if a closed queue drops the task.
+  PostStep<T>(*queue_, std::move(answer), std::move(step));
   const bool ready = future.wait_for(kAnswerWithin) == std::future_status::ready;
   --questions_;
   if (!ready) {
@@ -309,9 +334,14 @@ Result<std::shared_ptr<const std::string>> DispatcherService::OnGetColumn(
 }
 
 Result<v1::ServiceStatus> DispatcherService::OnGetStatus(const Peer& peer) {
+  // In steps, because leases that are due should not wait for a status of thousands of processes.
+  auto build = std::make_shared<std::optional<StatusBuild>>();
+  using Built = std::optional<Result<v1::ServiceStatus>>;
   Result<v1::ServiceStatus> status =
-      Ask<v1::ServiceStatus>("GetStatus", [this]() -> Result<v1::ServiceStatus> {
-        return BuildStatus(*dispatcher_, options_, clock_->Now());
+      AskInSteps<v1::ServiceStatus>("GetStatus", [this, build]() -> Built {
+        if (!*build) build->emplace(*dispatcher_, options_);
+        if (!(*build)->Step(kStatusRows, clock_->Now())) return std::nullopt;
+        return (*build)->Take();
       });
   if (status.ok() && hooks_.security) *status->mutable_security() = hooks_.security();
   const Reach reach = ReachOf("/millrace.v1.Dispatcher/GetStatus", peer.identity);

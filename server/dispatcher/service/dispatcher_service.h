@@ -141,6 +141,10 @@ class DispatcherService final : public RunningDispatcher {
   /// counted for `method`.
   template <class T>
   Result<T> Ask(const char* method, std::function<Result<T>()> question);
+  /// Likewise, for a question that takes long: `step` is called until it answers, and other events
+  /// come in between.
+  template <class T>
+  Result<T> AskInSteps(const char* method, std::function<std::optional<Result<T>>()> step);
 
   DispatcherOptions options_;  // only the event loop changes them
   const std::shared_ptr<StateStore> store_;

@@ -80,6 +80,43 @@ TEST_CASE("a status compares each worker with plans, not with each session of th
   CHECK(plan->asked == 10);
 }
 
+TEST_CASE("a status that is built in steps is that of one step", "[status]") {
+  Harness h;
+  std::vector<StreamId> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(h.AddWorker("w" + std::to_string(i)));
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    h.Attach({.rank = rank, .nonce = static_cast<char>('a' + rank)});
+  }
+  StatusBuild build(*h.dispatcher, h.options);
+  int steps = 1;
+  while (!build.Step(2, h.now.time)) ++steps;
+  CHECK(steps == 3);
+  const v1::ServiceStatus status = build.Take();
+  CHECK(status.workers_size() == 3);
+  CHECK(status.consumers_size() == 2);
+  CHECK(status.DebugString() == StatusOf(h).DebugString());
+}
+
+TEST_CASE("a worker that goes while a status is built is missing, and nothing else", "[status]") {
+  Harness h;
+  std::vector<StreamId> workers;
+  for (int i = 0; i < 4; ++i) workers.push_back(h.AddWorker("w" + std::to_string(i)));
+  const std::string first = StatusOf(h).workers(0).name();
+  StatusBuild build(*h.dispatcher, h.options);
+  REQUIRE_FALSE(build.Step(1, h.now.time));
+  h.Break(workers[0]);
+  h.Break(workers[2]);
+  h.Advance(seconds(60));
+  h.AddWorker("late");
+  while (!build.Step(1, h.now.time)) {
+  }
+  const v1::ServiceStatus status = build.Take();
+  std::vector<std::string> names;
+  for (const v1::WorkerStatus& worker : status.workers()) names.push_back(worker.name());
+  CHECK(names.front() == first);
+  CHECK(names.back() == "late");
+}
+
 TEST_CASE("a drained worker gets no new leases and is told to drain", "[operator]") {
   Harness h;
   const StreamId worker = h.AddWorker("w1");
@@ -306,7 +343,7 @@ TEST_CASE("a tuning that no process has is refused", "[work][report][tune][hosti
   SECTION("too many settings") {
     while (tuning.settings_size() <= 64) tuning.add_settings();
   }
-  SECTION("a long name") { tuning.mutable_settings(0)->set_name(std::string(65, 'x')); }
+  SECTION("a long name") { tuning.mutable_settings(0)->set_name(std::string(257, 'x')); }
   SECTION("a line break") { tuning.mutable_decisions(0)->set_waited_for("a\nb"); }
   Harness h;
   const StreamId worker = h.AddWorker("w1");

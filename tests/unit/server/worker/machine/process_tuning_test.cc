@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/base/protocol_limits.h"
 #include "millrace/v1/dispatcher.pb.h"
 #include "server/worker/machine/worker_tuning.h"
 
@@ -280,6 +281,26 @@ TEST_CASE("pools come and go, and each keeps what is known of it", "[worker][tun
   tuning.SetPools({}, std::nullopt, *log);
   CHECK(tuning.MostProcesses().empty());
   CHECK(fleet.Told().settings_size() == 1);
+}
+
+TEST_CASE("a dispatcher takes what is told of many pools with long names",
+          "[worker][tune][plugin]") {
+  const auto log = MakeNullLogger();
+  WorkerTuning tuning({.threads = 8});
+  std::vector<PoolUse> pools(100);
+  for (std::size_t i = 0; i < pools.size(); ++i) {
+    pools[i].number = i + 1;
+    for (int k = 0; k < 200; ++k) pools[i].object += "\u00e4";
+  }
+  tuning.SetPools(pools, std::nullopt, *log);
+  v1::Tuning told;
+  tuning.AddTo(told, Time{});
+  REQUIRE(told.settings_size() == kMaxTuneSettings);
+  const std::string& name = told.settings(1).name();
+  CHECK(name.size() <= kMaxTuneText);
+  CHECK(name.size() > kMaxTuneText - 2);
+  // "processes of " has 13 bytes, and each of the letters two.
+  CHECK((name.size() - 13) % 2 == 0);
 }
 
 TEST_CASE("threads follow the CPUs that the process may use", "[worker][tune]") {
