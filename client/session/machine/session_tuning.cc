@@ -17,6 +17,9 @@ namespace {
 constexpr double kCoverSeconds = 4;
 constexpr double kCoverBytes = 16 << 20;
 constexpr double kLeastCover = 2;
+/// A session begins with kCoverBytes or, if these are more, the bytes of so many batches: leases of
+/// several workers, so that several build for it.
+constexpr double kFirstBatches = 32;
 /// Fewer bytes are worth a change if they are at most such a share of the present ones.
 constexpr double kWorthIt = 0.75;
 
@@ -45,12 +48,27 @@ void SessionTuning::Start(const SessionStats& counted, Time now) {
 }
 
 void SessionTuning::OnTaken(const Stock& stock) {
+  if (!sized_) return BeginWith(std::max(kCoverBytes, kFirstBatches * stock.MeanBytes()));
   ++second_.taken;
   // What still comes from a larger window is not kept.
   const std::uint64_t left = std::min(stock.held_batches(), stock.window());
   second_.fewest = std::min(second_.fewest, left);
   second_.most = std::max(second_.most, left);
   second_.fell = std::max(second_.fell, second_.most - left);
+}
+
+void SessionTuning::BeginWith(double bytes) {
+  sized_ = true;
+  tune::Setting& ahead = settings_[kAhead];
+  if (ahead.pinned || bytes >= ahead.most) return;
+  ahead.value = bytes;
+  Apply();
+}
+
+void SessionTuning::Apply() {
+  ++changes_;
+  context_.ahead_bytes = static_cast<std::uint64_t>(settings_[kAhead].value);
+  context_.stale.MarkGrantsDue();
 }
 
 std::uint64_t SessionTuning::Fell() const {
@@ -128,12 +146,11 @@ void SessionTuning::Look(const SessionStats& counted, const Stock& stock, std::s
     second_.waited = std::min(waited, seconds);
     Propose(stock, workers);
     if (tuner_.Step(sample, settings_, now)) {
-      ++changes_;
       context_.logger->Info("tuning", {{"decision", tune::ToLine(tuner_.decisions().back())}});
-      const auto bytes = static_cast<std::uint64_t>(settings_[kAhead].value);
-      if (bytes < context_.ahead_bytes) context_.actions.Put(TrimMemory{});
-      context_.ahead_bytes = bytes;
-      context_.stale.MarkGrantsDue();
+      if (settings_[kAhead].value < static_cast<double>(context_.ahead_bytes)) {
+        context_.actions.Put(TrimMemory{});
+      }
+      Apply();
       seconds_.clear();
     }
   }

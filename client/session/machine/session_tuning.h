@@ -20,7 +20,8 @@ namespace millrace::client {
 
 class SessionTuning {
  public:
-  /// It changes context.ahead_bytes, which begins as the option prefetch_bytes.
+  /// It changes context.ahead_bytes, which begins as the option prefetch_bytes, and is less once
+  /// the size of a batch is known.
   explicit SessionTuning(SessionContext& context);
 
   /// The session is admitted.
@@ -50,6 +51,10 @@ class SessionTuning {
     double waited = 0;        // seconds
   };
 
+  /// Gives the setting its first value, with the first batch. The stock was empty before.
+  void BeginWith(double bytes);
+  /// Has the session go by the setting's value.
+  void Apply();
   void Propose(const Stock& stock, std::size_t workers);
   /// How many batches ahead suffice, so that `cover` are left at the worst moment.
   double Enough(double cover, const Stock& stock, std::size_t workers) const;
@@ -60,6 +65,7 @@ class SessionTuning {
   tune::Tuner tuner_;
   std::vector<tune::Setting> settings_;
   bool started_ = false;
+  bool sized_ = false;   // the setting has its first value
   Time began_;           // of the second that is counted
   SessionStats before_;  // at its beginning
   Second second_;
