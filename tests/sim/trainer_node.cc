@@ -134,6 +134,7 @@ void World::Relaunch(std::size_t index) {
            (!job.setup.keep && job.setup.size * world_size > job.setup.examples));
   net_.After(net_.UpTo(seconds(3)), [this, index, checkpoint, world_size] {
     Job& again = jobs_[index];
+    if (again.done) return;  // a zombie of an earlier launch has met an error of its plugin
     if (checkpoint.epoch >= again.setup.end_epoch) {
       again.done = true;
       return CheckCovered(again);
