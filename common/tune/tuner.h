@@ -140,7 +140,7 @@ class Tuner {
     Pause up;
     Pause down;
   };
-  /// What a setting has given back because nobody waited.
+  /// A part of a setting that was given back because nobody waited.
   struct GivenBack {
     double value = 0;          // before that; 0: nothing
     double rate = 0;           // for which less sufficed

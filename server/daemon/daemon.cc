@@ -1,5 +1,6 @@
 #include "server/daemon/daemon.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/addresses.h"
@@ -225,7 +226,7 @@ Status Daemon::StartWorker() {
   worker.threads = options_.threads;
   worker.tune = options_.tune;
   worker.threads_given = options_.threads_given;
-  worker.cpus = [] { return ReadHostLimits().cpus; };
+  worker.cpus = [] { return std::min(ReadHostLimits().cpus, kMostThreads); };
   worker.memory_bytes = options_.batch_memory();
   worker.memory_limit = options_.memory_limit;
   worker.version = MILLRACE_VERSION;

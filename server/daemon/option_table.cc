@@ -9,7 +9,6 @@ namespace millrace {
 namespace {
 
 constexpr double kDay = 86400;
-constexpr int kMostThreads = 1024;
 
 OptionDefault Fixed(const std::string& text) {
   return {text, [text](const HostLimits&) { return text; }, true};

@@ -36,6 +36,9 @@ struct PluginText {
   std::string where;  // as in OptionText
 };
 
+/// The most threads that may build, whatever the host has.
+inline constexpr int kMostThreads = 1024;
+
 /// The options in force. MakeOptions fills them in. The defaults are in the option table.
 struct DaemonOptions {
   Role role = Role::kServe;

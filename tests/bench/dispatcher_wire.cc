@@ -283,7 +283,7 @@ double MachineCpuSeconds() {
          static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-/// What has passed and what was used since it was made.
+/// Time, CPU time and leases since it was made.
 struct Usage {
   Usage(const DispatcherProcess& of, const WireFleet& fleet)
       : began(SteadyClock::now()),

@@ -219,9 +219,7 @@ void SessionMachine::CheckTimes(Time now) {
     if (attach_.admission()) stock_.OnLeasesAsked();
   }
   supply_.CheckTimes(now);
-  if (tuning_.Due(now)) {
-    tuning_.Look(report_.Counted(), stock_, workers_.all().size(), now);
-  }
+  if (tuning_.Due(now)) tuning_.Look(report_.Counted(), stock_, workers_.all().size(), now);
 }
 
 Time SessionMachine::NextTick() const {

@@ -50,7 +50,7 @@ void SessionTuning::Start(const SessionStats& counted, Time now) {
 void SessionTuning::OnTaken(const Stock& stock) {
   if (!sized_) return BeginWith(std::max(kCoverBytes, kFirstBatches * stock.MeanBytes()));
   ++second_.taken;
-  // What still comes from a larger window is not kept.
+  // Batches that still come from a larger window are not kept.
   const std::uint64_t left = std::min(stock.held_batches(), stock.window());
   second_.fewest = std::min(second_.fewest, left);
   second_.most = std::max(second_.most, left);

@@ -1,4 +1,4 @@
-// Whose turn it is to be told that the dispatcher lives. Everybody is told once a period. The turns
+// Turns of streams to be told that the dispatcher lives. Everybody is told once a period. The turns
 // are spread over the period: a thousand messages at once would hold up all events after them.
 //
 // A round takes a period and goes through the streams by their numbers. Newer streams have higher

@@ -71,7 +71,8 @@ class WorkerTuning {
     bool empty() const { return last_.empty(); }
     /// Whether the last second used all of them.
     bool All(double value) const;
-    /// What is enough for all these seconds, or `value` where it is not known or saves little.
+    /// As many as are enough for all these seconds, or `value` where that is not known or saves
+    /// little.
     double Enough(double value) const;
 
    private:
@@ -89,7 +90,7 @@ class WorkerTuning {
   void KeepPools(std::vector<PoolUse> pools, Logger& log);
   void LimitPools();
   void CountUntil(Time now);
-  /// What was in use in a second, and what follows for the settings.
+  /// Counts the use of a second, and proposes values for the settings.
   void Propose(double seconds, bool mostly_python);
   /// Restarts the tuner; a trial that ends unjudged is logged as such.
   void RestartTuner(Logger& log);

@@ -239,7 +239,7 @@ class WorkerService final : public WorkerEndpoint,
   Time memory_looked_at_ MILLRACE_GUARDED_BY(mutex_);
   bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;
 
-  /// Of each builder thread, as long as it runs.
+  /// The scratch of each builder thread, as long as it runs.
   std::deque<BuilderScratch> scratch_ MILLRACE_GUARDED_BY(mutex_);
   std::vector<std::thread> builders_ MILLRACE_GUARDED_BY(mutex_);
   std::vector<std::thread> threads_;  // the others

@@ -14,7 +14,7 @@ def schedule(load, times):
 class Course:
     name: str
     seconds: list  # lines of loop.py, one a second
-    # Of ours alone: seconds since the first batch, and what was seen then.
+    # Ours alone have these: seconds since the first batch, and what was seen then.
     statuses: list = dataclasses.field(default_factory=list)  # `millrace status` as JSON
     memory: list = dataclasses.field(default_factory=list)    # bytes of the daemon
     explained: str = ""  # `millrace tune --explain`
