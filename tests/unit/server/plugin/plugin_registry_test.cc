@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <stop_token>
@@ -209,9 +210,8 @@ TEST_CASE("pools begin with one process where others are given later", "[plugin]
   PluginRegistry registry(std::move(options));
   const auto pool = registry.Pool(SourceWith("{}")).value();
   const auto running = [&] {
-    int processes = 0;
-    for (const auto& stats : registry.Stats().at(0).processes) processes += stats.process != 0;
-    return processes;
+    const std::vector<PluginPoolStats> pools = registry.Stats();
+    return std::ranges::count_if(pools.at(0).processes, [](const auto& stats) { return stats.process != 0; });
   };
   // Each reply keeps its process.
   const auto build_with_two = [&pool] {
