@@ -52,7 +52,9 @@ class SessionTuning {
   };
 
   /// Gives the setting its first value, with the first batch. The stock was empty before.
-  void BeginWith(double bytes);
+  void Begin(const Stock& stock);
+  /// A second worker has come: what covers the loss of one is received ahead from now on.
+  void CoverLoss(const Stock& stock);
   /// Has the session go by the setting's value.
   void Apply();
   void Propose(const Stock& stock, std::size_t workers);
@@ -70,6 +72,7 @@ class SessionTuning {
   SessionStats before_;  // at its beginning
   Second second_;
   std::deque<Second> seconds_;  // the last ones
+  bool one_worker_ = false;     // at most, in the last second
   std::uint64_t changes_ = 1;
 };
 

@@ -20,6 +20,8 @@ constexpr double kAllBusy = 0.9;
 constexpr double kReserve = 1.5;
 /// Fewer threads are worth a change if they are at most so many.
 constexpr double kWorthIt = 0.75;
+/// So many threads fewer, and one at least, are tried where more cannot be.
+constexpr double kFewer = 0.25;
 
 }  // namespace
 
@@ -164,6 +166,8 @@ void WorkerTuning::Propose(double seconds, bool mostly_python) {
   const bool needed = waited_for_thread_seconds_ >= kAllInUse * waited_seconds_;
   threads.up = needed && !processes_bind ? threads.most : 0;
   threads.down = threads_in_use_.Enough(threads.value);
+  // A trial of fewer has to cost little where it does not help.
+  threads.fewer = threads.value - std::max(1.0, std::floor(kFewer * threads.value));
 }
 
 void WorkerTuning::RestartTuner(Logger& log) {

@@ -51,16 +51,20 @@ def limits(load, told, cpus, memory_limit):
                   0 < most <= memory_limit, f"{len(told.memory)} samples")
 
 
+def comparable(ours, rival):
+    """Whether rows of measurements have equal waits. Time that a rival takes from the loop's steps
+    counts as waits."""
+    return abs(rival["lost"] - ours["lost"]) <= EQUAL_WAITS
+
+
 def held(load, ours, rival, name):
-    """Memory at equal waits, from rows of measurements. A rival that loses more time than ours is
-    not compared. Time that it takes from the loop's steps counts as waits."""
-    equal = rival["lost"] <= ours["lost"] + EQUAL_WAITS
+    """Memory where ours lose no more time than a rival."""
     ratio = ours["held_bytes"] / rival["held_bytes"] if rival["held_bytes"] else float("inf")
-    note = f"ours {megabytes(ours['held_bytes'])}, {name} {megabytes(rival['held_bytes'])}"
-    if not equal:
-        note += f"; it loses {rival['lost']:.1%} of the time, ours {ours['lost']:.1%}: not comparable"
     return Bar(load, f"bytes held ahead of the loop, of {name}'s", f"{ratio:.2f}",
-               f"at most {OF_RIVALS}", ratio <= OF_RIVALS if equal else None, note)
+               f"at most {OF_RIVALS}",
+               ratio <= OF_RIVALS and ours["lost"] <= rival["lost"] + EQUAL_WAITS,
+               f"ours {megabytes(ours['held_bytes'])}, {name} {megabytes(rival['held_bytes'])}; ours "
+               f"lose {ours['lost']:.1%} of the time, {name} {rival['lost']:.1%}")
 
 
 def changes(load, counts, seconds):

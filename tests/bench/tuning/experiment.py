@@ -97,8 +97,8 @@ class Experiment:
         self.bars.append(bars.waits(load.name, waits, mean(best, "waiting")))
         self.bars += bars.limits(load.name, told, self._cpus, load.memory_limit)
         if load.rivals:
-            self._against(load, begin, end,
-                          {what: mean(tuned, what) for what in ("held_bytes", "lost")})
+            self._against(load, fixed, begin, end,
+                          {what: mean(tuned, what) for what in ("held_bytes", "lost", "batch_bytes")})
 
     def _once(self, load, fixed, parts):
         """A run that changes under way: tuned and fixed once each."""
@@ -112,13 +112,14 @@ class Experiment:
             self.bars.append(bars.of_fixed(load.name, row["rate"] / best["rate"], words(fixed), when))
             self.bars.append(bars.waits(load.name, row["waiting"], best["waiting"], when))
         self.bars += bars.limits(load.name, told, self._cpus, load.memory_limit)
-        self._against(load, parts[-1][1], parts[-1][2], row)
+        self._against(load, fixed, parts[-1][1], parts[-1][2], row)
 
     def _disturbed(self, load, warm):
         return (warm, warm + self._times.neighbour) if load.neighbour else None
 
-    def _against(self, load, begin, end, ours):
-        """The rivals on the same load, over the same seconds."""
+    def _against(self, load, fixed, begin, end, ours):
+        """The rivals on the same load, over the same seconds. Where ours wait less with more memory,
+        they are measured with half of a rival's, too."""
         for name in self._rivals.names():
             try:
                 workers = None
@@ -132,7 +133,19 @@ class Experiment:
                 continue
             who = name if workers is None else f"{name}, {workers} workers"
             row = self._note(load, who, told, begin, end)
-            self.bars.append(bars.held(load.name, ours, row, name))
+            lean = ours
+            half = row["held_bytes"] * bars.OF_RIVALS
+            if ours["held_bytes"] > half and not bars.comparable(ours, row):
+                lean = self._lean(load, fixed[0], begin, end, half, ours["batch_bytes"], name)
+            self.bars.append(bars.held(load.name, lean, row, name))
+
+    def _lean(self, load, threads, begin, end, held_bytes, batch_bytes, name):
+        """Ours with so little room that they hold about `held_bytes`: two batches are expanded, and
+        the session asks for one batch more than fits."""
+        prefetch = int(max(held_bytes - 3.5 * batch_bytes, 0.5 * batch_bytes))
+        told = self._ours.measure(load, self._times, end, threads, prefetch,
+                                  self._disturbed(load, self._times.warm))
+        return self._note(load, f"{threads} threads, half of {name}'s memory", told, begin, end)
 
     def _steady(self, load):
         times = self._times

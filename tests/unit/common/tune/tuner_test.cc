@@ -109,6 +109,82 @@ TEST_CASE("what did not help is undone, and tried again ever later", "[tune]") {
   CHECK(tried[1] == tried[0] + 7 + 540);
 }
 
+TEST_CASE("where nothing can go up, fewer are tried, and kept if that is better", "[tune]") {
+  Driver d;
+  d.settings[0].fewer = 3;
+  CHECK(d.Seconds(4, 10, 0.1) == 0);
+  CHECK(d.Second(10, 0.1));
+  CHECK(d.value() == 3);
+  CHECK(d.tuner.decisions()[0].waited_for == "build");
+  SECTION("kept if waiting falls") {
+    d.Seconds(7, 10, 0.03);
+    CHECK(d.value() == 3);
+    CHECK(d.tuner.decisions()[0].outcome == Outcome::kKept);
+    d.settings[0].fewer = 0;
+    d.settings[0].up = 8;
+    // More were worse a moment ago.
+    CHECK(d.Seconds(170, 10, 0.05) == 0);
+    SECTION("until a while has passed") {
+      d.Seconds(10, 10, 0.05);
+      CHECK(d.value() == 8);
+    }
+    SECTION("until the load is another one") {
+      d.Seconds(5, 10, 0.16);
+      CHECK(d.value() == 8);
+    }
+  }
+  SECTION("kept if the rate rises") {
+    d.Seconds(7, 11, 0.1);
+    CHECK(d.tuner.decisions()[0].outcome == Outcome::kKept);
+  }
+  SECTION("undone if somewhat less waiting may be chance") {
+    d.Seconds(22, 10, 0.06);
+    CHECK(d.tuner.decisions()[0].outcome == Outcome::kUndone);
+  }
+  SECTION("undone if it is the same, and tried again only after a while") {
+    d.Seconds(7, 10, 0.1);
+    CHECK(d.tuner.decisions()[0].outcome == Outcome::kUndone);
+    CHECK(d.value() == 4);
+    CHECK(d.Seconds(179, 10, 0.1) == 0);
+    CHECK(d.Second(10, 0.1));
+    CHECK(d.value() == 3);
+  }
+  SECTION("undone at once if it is worse") {
+    CHECK(d.Seconds(3, 8, 0.1) == 0);
+    CHECK(d.Second(8, 0.1));
+    CHECK(d.tuner.decisions()[0].outcome == Outcome::kUndone);
+  }
+}
+
+TEST_CASE("fewer are not tried while more can be", "[tune]") {
+  Driver d;
+  d.settings[0].up = 8;
+  d.settings[0].fewer = 3;
+  d.Seconds(5, 10, 0.3);
+  CHECK(d.value() == 8);
+  SECTION("nor right after more were better") {
+    d.Seconds(7, 14, 0.3);
+    REQUIRE(d.tuner.decisions()[0].outcome == Outcome::kKept);
+    d.settings[0].up = 0;
+    CHECK(d.Seconds(170, 14, 0.3) == 0);
+  }
+}
+
+TEST_CASE("what fewer were better than is not taken back", "[tune]") {
+  Driver d;
+  d.settings[0].value = 6;
+  d.settings[0].down = 4;
+  d.Seconds(30, 10, 0);
+  REQUIRE(d.value() == 4);
+  d.settings[0].fewer = 3;
+  d.Seconds(5, 10, 0.1);
+  REQUIRE(d.value() == 3);
+  d.Seconds(7, 10, 0.03);
+  d.settings[0].fewer = 0;
+  d.settings[0].up = 8;
+  CHECK(d.Seconds(20, 10, 0.03) == 0);
+}
+
 TEST_CASE("a rise that noise explains is none", "[tune]") {
   std::mt19937_64 random(7);
   int kept = 0;

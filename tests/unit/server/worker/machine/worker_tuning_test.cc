@@ -25,7 +25,8 @@ class Fleet {
   int build_ms = 20;
   int step_ms = 50;
   int room = 8;        // batches
-  double cores = 100;  // builds go slower if more threads than these build
+  double cores = 100;    // builds go slower if more threads than these build
+  double thrashing = 1;  // and so many times slower, if more than one do
 
   /// The share of the time in which the consumer waited.
   double Run(double seconds) {
@@ -53,7 +54,7 @@ class Fleet {
     now_ = now_ + std::chrono::milliseconds(1);
     const double pace =
         std::min(1.0, cores / static_cast<double>(std::max<std::size_t>(1, builds_.size())));
-    for (double& left : builds_) left -= pace;
+    for (double& left : builds_) left -= builds_.size() > 1 ? pace / thrashing : pace;
     const auto done =
         static_cast<int>(std::erase_if(builds_, [](double left) { return left <= 0; }));
     for (int i = 0; i < done; ++i) tuning_.OnEnded(false, now_);
@@ -105,8 +106,13 @@ TEST_CASE("all threads build where the consumer waits", "[worker][tune]") {
   fleet.step_ms = 1;
   fleet.Run(600);
   CHECK(fleet.threads() == 8);
-  CHECK(fleet.changes() == 0);
-  CHECK(fleet.Tuning().decisions_size() == 0);
+  // Fewer are tried twice, which costs little.
+  const v1::Tuning tuning = fleet.Tuning();
+  CHECK(tuning.decisions_size() == 2);
+  for (const v1::TuneDecision& decision : tuning.decisions()) {
+    CHECK(decision.to() == 6);
+    CHECK(decision.outcome() == "undone");
+  }
 }
 
 TEST_CASE("after a change of the step time the threads follow within half a minute",
@@ -124,6 +130,26 @@ TEST_CASE("after a change of the step time the threads follow within half a minu
     CHECK(fleet.threads() >= 6);
     CHECK(fleet.Run(60) < 0.01);
   }
+}
+
+TEST_CASE("fewer threads build where that is faster", "[worker][tune]") {
+  // Two builds at once take twice as long, and a third of the time more.
+  Fleet fleet(2);
+  fleet.build_ms = 10;
+  fleet.step_ms = 12;
+  fleet.cores = 1;
+  fleet.thrashing = 1.3;
+  CHECK(fleet.Run(10) > 0.03);
+  fleet.Run(20);
+  CHECK(fleet.threads() == 1);
+  CHECK(fleet.Run(600) < 0.01);
+  CHECK(fleet.threads() == 1);
+  // Two are tried where one is too slow for the load.
+  fleet.build_ms = 20;
+  fleet.cores = 2;
+  fleet.thrashing = 1;
+  fleet.Run(30);
+  CHECK(fleet.threads() == 2);
 }
 
 TEST_CASE("in ten steady minutes the threads change at most five times", "[worker][tune]") {
