@@ -18,6 +18,9 @@ constexpr double kAllInUse = 0.5;
 constexpr double kAllBusy = 0.9;
 /// Threads are enough if they are so many times those in use, and one half: builds come in bursts.
 constexpr double kReserve = 1.5;
+/// One is enough if it was in use for at most such a part of the busiest second: what is ahead of
+/// the consumers covers bursts. A second one would save no waits, but disturb others.
+constexpr double kOneSuffices = 0.9;
 /// Fewer threads are worth a change if they are at most so many.
 constexpr double kWorthIt = 0.75;
 /// So many threads fewer, and one at least, are tried where more cannot be.
@@ -36,7 +39,8 @@ bool WorkerTuning::InUse::All(double value) const {
 
 double WorkerTuning::InUse::Enough(double value) const {
   if (last_.size() < tune::Tuner::kCalm) return value;
-  const double enough = std::ceil(kReserve * *std::max_element(last_.begin(), last_.end()) + 0.5);
+  const double most = *std::max_element(last_.begin(), last_.end());
+  const double enough = most <= kOneSuffices ? 1 : std::ceil(kReserve * most + 0.5);
   return enough <= kWorthIt * value ? enough : value;
 }
 
