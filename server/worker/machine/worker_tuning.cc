@@ -18,9 +18,9 @@ constexpr double kAllInUse = 0.5;
 constexpr double kAllBusy = 0.9;
 /// Threads are enough if they are so many times those in use, and one half: builds come in bursts.
 constexpr double kReserve = 1.5;
-/// One is enough if it was in use for at most such a part of the busiest second: what is ahead of
+/// One is enough if no more than this were in use in the busiest second: what is ahead of
 /// the consumers covers bursts. A second one would save no waits, but disturb others.
-constexpr double kOneSuffices = 0.9;
+constexpr double kOneSuffices = 1;
 /// Fewer threads are worth a change if they are at most so many.
 constexpr double kWorthIt = 0.75;
 /// So many threads fewer, and one at least, are tried where more cannot be.

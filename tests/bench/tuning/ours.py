@@ -78,7 +78,8 @@ class Ours:
             memory = Sampler(0.2, lambda: memory_bytes(daemon.pid) or None)
             statuses = Sampler(1.0, lambda: self._status(address))
             # A job's story can be asked for only while the job is there.
-            stories = Sampler(2.0, lambda: self._ask("tune", "--explain", "tuning", "--address",
+            # Each question is a process, whose CPU time the loop lacks.
+            stories = Sampler(seconds / 4, lambda: self._ask("tune", "--explain", "tuning", "--address",
                                                      address)) if threads is None else None
             try:
                 follow(trainer, seconds, disturbed, folder)

@@ -198,20 +198,19 @@ TEST_CASE("threads that rest in the mean are all needed by consumers that ask in
   WorkerTuning tuning({.threads = 8});
   tuning.Start(now);
   const auto pass = [&](int ms) { now = now + std::chrono::milliseconds(ms); };
-  // Nobody waits, and one thread builds.
+  // Nobody waits, and somewhat more than one thread builds.
   for (int second = 0; second < 40; ++second) {
-    tuning.OnAsked(true, false, now);
-    pass(1000);
-    tuning.OnEnded(false, now);
+    for (int i = 0; i < 2; ++i) tuning.OnAsked(true, false, now);
+    pass(550);
+    for (int i = 0; i < 2; ++i) tuning.OnEnded(false, now);
+    pass(450);
     tuning.Tick(true, now, *log);
   }
-  REQUIRE(tuning.threads() == 2);
-  // Two batches are wanted at once, and then a third, which waits for a thread.
-  tuning.OnAsked(true, true, now);
-  tuning.OnAsked(true, true, now);
+  REQUIRE(tuning.threads() == 3);
+  // Three batches are wanted at once, and then a fourth, which waits for a thread.
+  for (int i = 0; i < 3; ++i) tuning.OnAsked(true, true, now);
   pass(300);
-  tuning.OnEnded(false, now);
-  tuning.OnEnded(false, now);
+  for (int i = 0; i < 3; ++i) tuning.OnEnded(false, now);
   tuning.OnAsked(false, false, now);
   pass(700);
   tuning.Tick(true, now, *log);
