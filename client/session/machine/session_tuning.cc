@@ -13,8 +13,8 @@ namespace {
 
 /// The stock keeps in its worst moment as many batches as the loop takes in this time, so that the
 /// loop does not wait if a worker is lost: that is noticed after 3 s, and then others build. If
-/// there is no other worker, a shorter time covers that batches take longer than usual. No more than
-/// these bytes are kept, and no fewer than these batches.
+/// there has never been another worker, a shorter time covers that batches take longer than usual.
+/// No more than these bytes are kept, and no fewer than these batches.
 constexpr double kCoverSeconds = 4;
 constexpr double kCoverSecondsOfOne = 0.25;
 constexpr double kCoverBytes = 16 << 20;
@@ -128,7 +128,7 @@ void SessionTuning::Propose(const Stock& stock, std::size_t workers) {
   // one or two workers at a time, and the loop waits for each of them.
   const double missing = 1.5 * (longest_wait * rate + 1) * mean;
   ahead.up = std::max(2 * ahead.value, ahead.value + missing);
-  const double cover_seconds = workers <= 1 ? kCoverSecondsOfOne : kCoverSeconds;
+  const double cover_seconds = several_ ? kCoverSeconds : kCoverSecondsOfOne;
   const double cover = std::max(kLeastCover, std::min(cover_seconds * rate, kCoverBytes / mean));
   const double enough = std::max(Enough(cover, stock, workers) * mean, mean);
   const bool worth_it = seconds_.size() == tune::Tuner::kCalm && enough <= kWorthIt * ahead.value;
@@ -138,8 +138,10 @@ void SessionTuning::Propose(const Stock& stock, std::size_t workers) {
 void SessionTuning::Look(const SessionStats& counted, const Stock& stock, std::size_t workers,
                          Time now) {
   const double seconds = ToSeconds(now - began_);
-  if (one_worker_ && workers > 1 && sized_) CoverLoss(stock);
-  one_worker_ = workers <= 1;
+  if (workers > 1 && !several_) {
+    several_ = true;
+    if (sized_) CoverLoss(stock);
+  }
   tune::Sample sample;
   sample.rate = static_cast<double>(counted.batches - before_.batches) / seconds;
   // A batch that was here when the step before it began had the whole step to be expanded: others

@@ -72,7 +72,7 @@ class SessionTuning {
   SessionStats before_;  // at its beginning
   Second second_;
   std::deque<Second> seconds_;  // the last ones
-  bool one_worker_ = false;     // at most, in the last second
+  bool several_ = false;        // workers, at any time so far
   std::uint64_t changes_ = 1;
 };
 
