@@ -10,14 +10,6 @@ namespace {
 
 /// So many more in a second may be chance.
 constexpr double kFewMore = 3;
-/// A rate is another one if it differs by this part of it.
-constexpr double kOtherRate = 0.02;
-/// So much more waiting, a share of the time, is that of another load.
-constexpr double kOtherLoad = 0.05;
-/// Fewer are better if at most this part of the waiting is left: by chance less of it may be.
-constexpr double kFewerLeave = 0.5;
-/// Seconds after which a trial of fewer ends if it is worse.
-constexpr std::size_t kWorseAfter = 2;
 
 }  // namespace
 
@@ -70,33 +62,20 @@ bool Tuner::TakeBack(std::vector<Setting>& settings, Time now) {
     const Setting& setting = settings[i];
     const double value = std::min(given_back_[i].value, setting.most);
     if (setting.pinned || setting.up <= setting.value || value <= setting.value) continue;
-    Pause& pause = pauses_[i].give_back;
+    Pause& pause = pauses_[i].down;
     const std::uint64_t rested = second_ - given_back_[i].second;
     if (rested > pause.length) pause.length = kFirstPause;
     // Under a far higher load the wait says nothing about the load for which it was given back.
     if (recent_.back().rate < 2 * given_back_[i].rate + kFewMore) Defer(pause);
     given_back_[i] = {};
-    Begin(i, Last(1), Aim::kTakenBack, value, settings, now);
+    Begin(i, Last(1), /*up=*/true, value, settings, now);
+    trial_->takes_back = true;
     return true;
   }
   return false;
 }
 
-Tuner::Pause& Tuner::Pauses::of(Aim aim) {
-  switch (aim) {
-    case Aim::kMore:
-    case Aim::kTakenBack:
-      return more;
-    case Aim::kFewer:
-      return fewer;
-    case Aim::kGiveBack:
-      break;
-  }
-  return give_back;
-}
-
 void Tuner::Defer(Pause& pause) const {
-  pause.up_to = 1;
   pause.until = second_ + pause.length;
   pause.length = std::min(3 * pause.length, kLongestPause);
 }
@@ -123,32 +102,22 @@ bool Tuner::Try(std::vector<Setting>& settings, Time now) {
   const bool calm =
       recent_.size() == kCalm && std::all_of(recent_.begin(), recent_.end(),
                                              [](const Sample& s) { return s.waiting <= kNone; });
-  if (waiting) {
-    return Try(Aim::kMore, *waiting, settings, now) || Try(Aim::kFewer, *waiting, settings, now);
-  }
-  return calm && Try(Aim::kGiveBack, Last(kCalm), settings, now);
-}
-
-bool Tuner::Try(Aim aim, const Measured& before, std::vector<Setting>& settings, Time now) {
+  if (!waiting && !calm) return false;
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const Setting& setting = settings[i];
-    const Pause& pause = pauses_[i].of(aim);
-    if (setting.pinned) continue;
-    if (second_ < pause.until && before.waiting.value() <= pause.up_to) continue;
-    const double proposed = aim == Aim::kMore    ? setting.up
-                            : aim == Aim::kFewer ? setting.fewer
-                                                 : setting.down;
-    // A proposal of 0 is none.
-    if (proposed <= 0) continue;
-    const double value = std::clamp(proposed, setting.least, setting.most);
-    if (aim == Aim::kMore ? value <= setting.value : value >= setting.value) continue;
-    Begin(i, before, aim, value, settings, now);
-    return true;
+    const Pause& pause = waiting ? pauses_[i].up : pauses_[i].down;
+    if (setting.pinned || second_ < pause.until) continue;
+    const double value =
+        waiting ? std::min(setting.up, setting.most) : std::max(setting.down, setting.least);
+    if (waiting ? value > setting.value : value < setting.value) {
+      Begin(i, waiting ? *waiting : Last(kCalm), waiting.has_value(), value, settings, now);
+      return true;
+    }
   }
   return false;
 }
 
-void Tuner::Begin(std::size_t setting, const Measured& before, Aim aim, double value,
+void Tuner::Begin(std::size_t setting, const Measured& before, bool up, double value,
                   std::vector<Setting>& settings, Time now) {
   Decision decision;
   decision.number = ++last_number_;
@@ -156,8 +125,8 @@ void Tuner::Begin(std::size_t setting, const Measured& before, Aim aim, double v
   decision.setting = settings[setting].name;
   decision.from = settings[setting].value;
   decision.to = value;
-  for (auto sample = recent_.rbegin(); sample != recent_.rend(); ++sample) {
-    if (aim == Aim::kGiveBack || sample->waited_for.empty()) continue;
+  for (auto sample = recent_.rbegin(); up && sample != recent_.rend(); ++sample) {
+    if (sample->waited_for.empty()) continue;
     decision.waited_for = sample->waited_for;
     break;
   }
@@ -166,53 +135,39 @@ void Tuner::Begin(std::size_t setting, const Measured& before, Aim aim, double v
   decisions_.push_back(std::move(decision));
   if (decisions_.size() > kMostDecisions) decisions_.pop_front();
   recent_.clear();
-  trial_ = Trial{.setting = setting, .aim = aim, .before = before, .after = {}};
+  trial_ = Trial{.setting = setting, .up = up, .before = before, .after = {}};
   settings[setting].value = value;
 }
 
 bool Tuner::Judge(const Sample& sample, std::vector<Setting>& settings) {
   Trial& trial = *trial_;
-  const bool gives_back = trial.aim == Aim::kGiveBack;
-  if (!gives_back && sample.settling && trial.settling < kLongestSettle) {
+  if (trial.up && sample.settling && trial.settling < kLongestSettle) {
     ++trial.settling;
     trial.after = {};
     trial.seconds = 0;
     return false;
   }
   ++trial.seconds;
-  if (!gives_back && trial.seconds <= kSettle) return false;
+  if (trial.up && trial.seconds <= kSettle) return false;
   trial.after.Add(sample);
-  if (gives_back) {
+  if (!trial.up) {
     const bool waits = sample.waiting > kWorthIt;
     if (!waits && trial.after.waiting.count() < kCalmAfter) return false;
     End(!waits && trial.after.waiting.value() <= kNone, settings);
     return true;
   }
-  if (trial.aim == Aim::kTakenBack) {
-    if (trial.after.rate.count() < kAfter) return false;
+  if (trial.after.rate.count() < kAfter) return false;
+  if (trial.takes_back) {
     End(true, settings);
     return true;
   }
-  const std::optional<bool> better = Better();
-  if (better) End(*better, settings);
-  return better.has_value();
-}
-
-std::optional<bool> Tuner::Better() const {
-  const Measured& before = trial_->before;
-  const Measured& after = trial_->after;
-  const double other_rate = kOtherRate * before.rate.value();
-  const std::size_t seconds = after.rate.count();
-  if (trial_->aim == Aim::kFewer && seconds >= kWorseAfter &&
-      Above(before.rate, after.rate, other_rate)) {
-    return false;
-  }
-  if (seconds < kAfter) return std::nullopt;
-  if (Above(after.rate, before.rate, other_rate)) return true;
-  const double less = trial_->aim == Aim::kFewer ? (1 - kFewerLeave) * before.waiting.value() : 0;
-  if (Above(before.waiting, after.waiting, std::max(kWorthIt / 2, less))) return true;
-  const bool may_be_better = after.waiting.value() < before.waiting.value();
-  return may_be_better && seconds < kLongest ? std::nullopt : std::optional(false);
+  const bool faster = Above(trial.after.rate, trial.before.rate, 0.02 * trial.before.rate.value());
+  const bool waits_less = Above(trial.before.waiting, trial.after.waiting, kWorthIt / 2);
+  const bool better = faster || waits_less;
+  const bool may_be_better = trial.after.waiting.value() < trial.before.waiting.value();
+  if (!better && may_be_better && trial.after.rate.count() < kLongest) return false;
+  End(better, settings);
+  return true;
 }
 
 void Tuner::End(bool kept, std::vector<Setting>& settings) {
@@ -222,22 +177,15 @@ void Tuner::End(bool kept, std::vector<Setting>& settings) {
   decision.rate_after = trial.after.rate.value();
   decision.waiting_after = trial.after.waiting.value();
   decision.outcome = kept ? Outcome::kKept : Outcome::kUndone;
-  Pauses& pauses = pauses_[setting];
+  Pause& pause = trial.up ? pauses_[setting].up : pauses_[setting].down;
   if (!kept) {
-    Defer(pauses.of(trial.aim));
+    Defer(pause);
     settings[setting].value = decision.from;
-  } else if (trial.aim == Aim::kGiveBack) {
+  } else if (trial.up) {
+    pause = {};
+  } else {
     GivenBack& given = given_back_[setting];
     given = {std::max(given.value, decision.from), decision.rate_after, second_};
-  } else if (trial.aim == Aim::kFewer) {
-    // More are tried again when the load is another one.
-    given_back_[setting] = {};
-    Defer(pauses.fewer);
-    Defer(pauses.more);
-    pauses.more.up_to = decision.waiting_before + kOtherLoad;
-  } else {
-    pauses.more = {};
-    Defer(pauses.fewer);
   }
   trial_.reset();
 }

@@ -3,9 +3,7 @@
 // was in use. It changes one setting at a time, measures what that did, and keeps or undoes it:
 //
 //   somebody waits    a setting of which all is in use goes up to what its owner proposes. That is
-//                     kept if the rate rose, or waiting fell, by more than noise. Where no setting
-//                     can go up, one goes down to what its owner proposes, and is judged alike:
-//                     fewer threads may be faster if they share their CPUs with those who wait.
+//                     kept if the rate rose, or waiting fell, by more than noise.
 //   nobody waits      a setting of which less is in use goes down to what its owner says is enough.
 //                     That is kept unless somebody waits then. In the first second in which
 //                     somebody waits later, all that the setting gave back is taken back, without a
@@ -50,8 +48,7 @@ struct Setting {
   /// Proposals of the owner for the present second. A proposal that is not above the value, or not
   /// below it, is none.
   double up = 0;
-  double down = 0;   // where nobody waits
-  double fewer = 0;  // where somebody waits: a smaller value that may be better
+  double down = 0;
 };
 
 enum class Outcome : std::uint8_t {
@@ -125,31 +122,23 @@ class Tuner {
       waiting.Add(sample.waiting);
     }
   };
-  enum class Aim : std::uint8_t {
-    kMore,       // somebody waits
-    kFewer,      // somebody waits, and nothing can go up
-    kGiveBack,   // nobody waits
-    kTakenBack,  // what was given back: it is measured only to be told
-  };
   struct Trial {
     std::size_t setting;
-    Aim aim;
+    bool up;
     Measured before;
     Measured after;
+    bool takes_back = false;   // what was given back: it is measured only to be told
     std::size_t seconds = 0;   // since the change
     std::size_t settling = 0;  // those of them that said so
   };
-  /// When a setting may be tried again, with one aim: earlier, if waiting exceeds `up_to`.
+  /// When a setting may be tried again, in one direction.
   struct Pause {
     std::uint64_t until = 0;
     std::uint64_t length = kFirstPause;
-    double up_to = 1;
   };
   struct Pauses {
-    Pause more;
-    Pause fewer;
-    Pause give_back;
-    Pause& of(Aim aim);
+    Pause up;
+    Pause down;
   };
   /// A part of a setting that was given back because nobody waited.
   struct GivenBack {
@@ -159,16 +148,13 @@ class Tuner {
   };
 
   bool Try(std::vector<Setting>& settings, Time now);
-  bool Try(Aim aim, const Measured& before, std::vector<Setting>& settings, Time now);
   bool TakeBack(std::vector<Setting>& settings, Time now);
   Measured Last(std::size_t seconds) const;
   /// The last seconds, for a setting that goes up; nothing if nobody waits, or if that is not sure.
   std::optional<Measured> WaitingBefore() const;
-  void Begin(std::size_t setting, const Measured& before, Aim aim, double value,
+  void Begin(std::size_t setting, const Measured& before, bool up, double value,
              std::vector<Setting>& settings, Time now);
   bool Judge(const Sample& sample, std::vector<Setting>& settings);
-  /// Of a trial where somebody waits; nullopt: that is not clear yet.
-  std::optional<bool> Better() const;
   void End(bool kept, std::vector<Setting>& settings);
   /// Lets the pause begin, and makes the next one three times as long.
   void Defer(Pause& pause) const;

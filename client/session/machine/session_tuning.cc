@@ -12,11 +12,9 @@ namespace millrace::client {
 namespace {
 
 /// The stock keeps in its worst moment as many batches as the loop takes in this time, so that the
-/// loop does not wait if a worker is lost: that is noticed after 3 s, and then others build. If
-/// there has never been another worker, a shorter time covers that batches take longer than usual.
-/// No more than these bytes are kept, and no fewer than these batches.
+/// loop does not wait if a worker is lost: that is noticed after 3 s. But no more than these bytes,
+/// and no fewer than these batches.
 constexpr double kCoverSeconds = 4;
-constexpr double kCoverSecondsOfOne = 0.25;
 constexpr double kCoverBytes = 16 << 20;
 constexpr double kLeastCover = 2;
 /// A session begins with kCoverBytes or, if these are more, the bytes of so many batches: leases of
@@ -24,10 +22,6 @@ constexpr double kLeastCover = 2;
 constexpr double kFirstBatches = 32;
 /// Fewer bytes are worth a change if they are at most such a share of the present ones.
 constexpr double kWorthIt = 0.75;
-
-double FirstBytes(const Stock& stock) {
-  return std::max(kCoverBytes, kFirstBatches * stock.MeanBytes());
-}
 
 /// Whether more bytes ahead could prevent waits for this cause. They cannot while the session is
 /// not admitted, and where the loop itself holds the batches.
@@ -54,7 +48,7 @@ void SessionTuning::Start(const SessionStats& counted, Time now) {
 }
 
 void SessionTuning::OnTaken(const Stock& stock) {
-  if (!sized_) return Begin(stock);
+  if (!sized_) return BeginWith(std::max(kCoverBytes, kFirstBatches * stock.MeanBytes()));
   ++second_.taken;
   // Batches that still come from a larger window are not kept.
   const std::uint64_t left = std::min(stock.held_batches(), stock.window());
@@ -63,22 +57,11 @@ void SessionTuning::OnTaken(const Stock& stock) {
   second_.fell = std::max(second_.fell, second_.most - left);
 }
 
-void SessionTuning::Begin(const Stock& stock) {
+void SessionTuning::BeginWith(double bytes) {
   sized_ = true;
   tune::Setting& ahead = settings_[kAhead];
-  const double bytes = FirstBytes(stock);
   if (ahead.pinned || bytes >= ahead.most) return;
   ahead.value = bytes;
-  Apply();
-}
-
-void SessionTuning::CoverLoss(const Stock& stock) {
-  tune::Setting& ahead = settings_[kAhead];
-  const double bytes = std::min(FirstBytes(stock), ahead.most);
-  if (bytes <= ahead.value) return;
-  ahead.value = bytes;
-  tuner_.Restart();
-  seconds_.clear();
   Apply();
 }
 
@@ -128,8 +111,7 @@ void SessionTuning::Propose(const Stock& stock, std::size_t workers) {
   // one or two workers at a time, and the loop waits for each of them.
   const double missing = 1.5 * (longest_wait * rate + 1) * mean;
   ahead.up = std::max(2 * ahead.value, ahead.value + missing);
-  const double cover_seconds = several_ ? kCoverSeconds : kCoverSecondsOfOne;
-  const double cover = std::max(kLeastCover, std::min(cover_seconds * rate, kCoverBytes / mean));
+  const double cover = std::max(kLeastCover, std::min(kCoverSeconds * rate, kCoverBytes / mean));
   const double enough = std::max(Enough(cover, stock, workers) * mean, mean);
   const bool worth_it = seconds_.size() == tune::Tuner::kCalm && enough <= kWorthIt * ahead.value;
   ahead.down = worth_it ? enough : ahead.value;
@@ -138,10 +120,6 @@ void SessionTuning::Propose(const Stock& stock, std::size_t workers) {
 void SessionTuning::Look(const SessionStats& counted, const Stock& stock, std::size_t workers,
                          Time now) {
   const double seconds = ToSeconds(now - began_);
-  if (workers > 1 && !several_) {
-    several_ = true;
-    if (sized_) CoverLoss(stock);
-  }
   tune::Sample sample;
   sample.rate = static_cast<double>(counted.batches - before_.batches) / seconds;
   // A batch that was here when the step before it began had the whole step to be expanded: others

@@ -52,9 +52,7 @@ class SessionTuning {
   };
 
   /// Gives the setting its first value, with the first batch. The stock was empty before.
-  void Begin(const Stock& stock);
-  /// A second worker has come: what covers the loss of one is received ahead from now on.
-  void CoverLoss(const Stock& stock);
+  void BeginWith(double bytes);
   /// Has the session go by the setting's value.
   void Apply();
   void Propose(const Stock& stock, std::size_t workers);
@@ -72,7 +70,6 @@ class SessionTuning {
   SessionStats before_;  // at its beginning
   Second second_;
   std::deque<Second> seconds_;  // the last ones
-  bool several_ = false;        // workers, at any time so far
   std::uint64_t changes_ = 1;
 };
 

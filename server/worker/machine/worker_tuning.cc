@@ -18,13 +18,8 @@ constexpr double kAllInUse = 0.5;
 constexpr double kAllBusy = 0.9;
 /// Threads are enough if they are so many times those in use, and one half: builds come in bursts.
 constexpr double kReserve = 1.5;
-/// One is enough if no more than this were in use in the busiest second: what is ahead of
-/// the consumers covers bursts. A second one would save no waits, but disturb others.
-constexpr double kOneSuffices = 1;
 /// Fewer threads are worth a change if they are at most so many.
 constexpr double kWorthIt = 0.75;
-/// So many threads fewer, and one at least, are tried where more cannot be.
-constexpr double kFewer = 0.25;
 
 }  // namespace
 
@@ -37,10 +32,11 @@ bool WorkerTuning::InUse::All(double value) const {
   return !last_.empty() && last_.back() >= kAllBusy * value;
 }
 
-double WorkerTuning::InUse::Enough(double value) const {
+double WorkerTuning::InUse::Enough(double value, double cpus) const {
   if (last_.size() < tune::Tuner::kCalm) return value;
   const double most = *std::max_element(last_.begin(), last_.end());
-  const double enough = most <= kOneSuffices ? 1 : std::ceil(kReserve * most + 0.5);
+  double enough = std::ceil(kReserve * most + 0.5);
+  if (most <= 1 && cpus <= 2) enough = 1;
   return enough <= kWorthIt * value ? enough : value;
 }
 
@@ -160,7 +156,7 @@ void WorkerTuning::Propose(double seconds, bool mostly_python) {
     pool.in_use.Add((pool.use.busy_seconds - pool.counted_busy) / seconds);
     pool.counted_busy = pool.use.busy_seconds;
     processes.up = pool.in_use.All(processes.value) ? processes.most : 0;
-    processes.down = pool.in_use.Enough(processes.value);
+    processes.down = pool.in_use.Enough(processes.value, settings_[kThreads].most);
     processes_bind = processes_bind || (mostly_python && processes.up > processes.value);
   }
   tune::Setting& threads = settings_[kThreads];
@@ -169,9 +165,7 @@ void WorkerTuning::Propose(double seconds, bool mostly_python) {
   // in which all of them were needed.
   const bool needed = waited_for_thread_seconds_ >= kAllInUse * waited_seconds_;
   threads.up = needed && !processes_bind ? threads.most : 0;
-  threads.down = threads_in_use_.Enough(threads.value);
-  // A trial of fewer has to cost little where it does not help.
-  threads.fewer = threads.value - std::max(1.0, std::floor(kFewer * threads.value));
+  threads.down = threads_in_use_.Enough(threads.value, threads.most);
 }
 
 void WorkerTuning::RestartTuner(Logger& log) {

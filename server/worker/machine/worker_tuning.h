@@ -72,8 +72,8 @@ class WorkerTuning {
     /// Whether the last second used all of them.
     bool All(double value) const;
     /// As many as are enough for all these seconds, or `value` where that is not known or saves
-    /// little.
-    double Enough(double value) const;
+    /// little. Of two CPUs one is left to others if no second had need of it.
+    double Enough(double value, double cpus) const;
 
    private:
     std::deque<double> last_;
