@@ -25,4 +25,9 @@ inline constexpr int kMaxTuneSettings = 64;
 inline constexpr int kMaxTuneDecisions = 64;
 inline constexpr std::size_t kMaxTuneText = 256;
 
+/// The events of a status, and bytes of the text and of the peer of one.
+inline constexpr std::size_t kMaxEvents = 64;
+inline constexpr std::size_t kMaxEventText = 512;
+inline constexpr std::size_t kMaxEventPeer = 256;
+
 }  // namespace millrace

@@ -62,7 +62,4 @@ Result<DatasetListing> ListDataset(const std::filesystem::path& dir, IsDataFile 
 /// comes before "a/c1.bin".
 bool NameLess(std::string_view a, std::string_view b);
 
-/// Whether `text` is UTF-8 (RFC 3629: no surrogates, no overlong forms).
-bool IsUtf8(std::string_view text);
-
 }  // namespace millrace

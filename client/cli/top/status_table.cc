@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "client/cli/text_table.h"
+#include "client/cli/top/event_text.h"
 #include "client/cli/top/top_rows.h"
 #include "client/cli/top/tuning_text.h"
 #include "common/transport/convert/drop_reasons.h"
@@ -123,6 +124,15 @@ std::string PluginTable(const v1::ServiceStatus& status) {
     }
   }
   return plugins.size() == 0 ? "" : Section("processes of plugins", plugins);
+}
+
+/// The last events. Empty if the dispatcher's version tells none.
+std::string EventsTable(const v1::ServiceStatus& status) {
+  TextTable events({"AGO", "EVENT"});
+  for (const v1::Event* event : LastEvents(status)) {
+    events.Add({Period(event->age_seconds()), Printable(event->text())});
+  }
+  return events.size() == 0 ? "" : Section("events, the last ones", events);
 }
 
 /// The last decisions of tuning. Empty if there are none.
@@ -309,7 +319,7 @@ std::string StatusTable(const v1::ServiceStatus& status) {
                    fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()),
                    WaitText(consumer.now()), consumer.why()});
   }
-  return text + Section("consumers", consumers) + TuningTable(status) + PortsTable(status);
+  return text + Section("consumers", consumers) + EventsTable(status) + TuningTable(status) + PortsTable(status);
 }
 
 std::string DetailedStatusTable(const v1::ServiceStatus& status) {

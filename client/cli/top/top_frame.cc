@@ -11,6 +11,7 @@
 #include <fmt/core.h>
 
 #include "client/cli/text_table.h"
+#include "client/cli/top/event_text.h"
 #include "client/cli/top/status_table.h"
 #include "client/cli/top/top_rows.h"
 #include "client/cli/top/tuning_text.h"
@@ -233,6 +234,18 @@ std::string WaitedFor(WaitCause cause, const std::string& worker, const std::str
   }
 }
 
+List EventList(const v1::ServiceStatus& now) {
+  List list;
+  list.wanted = false;
+  list.lines.push_back("LAST EVENTS");
+  for (const v1::Event* event : LastEvents(now)) {
+    list.lines.push_back(
+        fmt::format("{} ago: {}", Period(event->age_seconds()), Printable(event->text())));
+    list.alarms.push_back(IsAlarm(event->kind()));
+  }
+  return list;
+}
+
 List TuningList(const v1::ServiceStatus& now) {
   List list;
   list.wanted = false;
@@ -343,6 +356,7 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
                              PluginList(PluginRows(before, now, view.sort)),
                              ConsumerList(consumers, names),
                              WaitList(consumers, names),
+                             EventList(now),
                              TuningList(now)};
   std::erase_if(lists, [](const List& list) { return !list.wanted && list.rows() == 0; });
   std::size_t room = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/base/protocol_limits.h"
+#include "common/base/utf8.h"
 
 namespace millrace {
 namespace {
@@ -17,9 +18,9 @@ tune::Outcome OutcomeOf(const std::string& name) {
 
 /// A name as a dispatcher takes it: its beginning, of whole characters of UTF-8.
 std::string Name(const std::string& name) {
-  std::size_t size = std::min(name.size(), kMaxTuneText);
-  while (size < name.size() && size > 0 && (name[size] & 0xc0) == 0x80) --size;
-  return name.substr(0, size);
+  std::string beginning = name;
+  CutUtf8(beginning, kMaxTuneText);
+  return beginning;
 }
 
 }  // namespace

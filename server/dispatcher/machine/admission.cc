@@ -9,6 +9,7 @@
 
 #include "common/base/mutant.h"
 #include "server/dispatcher/machine/asked_plans.h"
+#include "server/dispatcher/machine/event_texts.h"
 #include "server/dispatcher/machine/hello_check.h"
 
 namespace millrace {
@@ -61,36 +62,47 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
   }
 
   if (Status status = CheckOwner(stream, hello.job()); !status.ok()) {
-    return transition_.Close(stream, status);
+    return TurnAway(stream, hello, status);
   }
   if (known != nullptr) {
     if (Status status = CheckSameSession(*known, hello); !status.ok())
-      return transition_.Close(stream, status);
+      return TurnAway(stream, hello, status);
     const Number id = known->id;
     transition_.Close(known->stream, Cancelled("the session has opened a newer stream"));
     transition_.Apply(SessionAttached{id, hello, stream, transition_.now()});
     if (known->live) parts_.sessions.SendWelcome(id);
   } else {
-    if (Status status = CheckLimits(hello); !status.ok()) return transition_.Close(stream, status);
+    if (Status status = CheckLimits(hello); !status.ok()) return TurnAway(stream, hello, status);
     if (facts_.SessionsOfRank(hello).size() >= options_.max_sessions_of_rank) {
-      return transition_.Close(
-          stream, ResourceExhausted(fmt::format(
-                      "{} sessions want to be {}, the limit: stop some of them, or retry in "
-                      "{:.0f} s",
-                      options_.max_sessions_of_rank, RankOfJob(hello), ToSeconds(options_.retry))));
+      return TurnAway(
+          stream, hello,
+          ResourceExhausted(fmt::format(
+              "{} sessions want to be {}, the limit: stop some of them, or retry in {:.0f} s",
+              options_.max_sessions_of_rank, RankOfJob(hello), ToSeconds(options_.retry))));
     }
     const std::string key = PlanKey(hello.pipeline());
     if (!parts_.plans.Request(key, hello.pipeline())) {
-      return transition_.Close(
-          stream, ResourceExhausted(fmt::format(
-                      "{} plans are in use or being compiled, the dispatcher's limit: retry "
-                      "in {:.0f} s",
-                      options_.max_plans, ToSeconds(options_.retry))));
+      return TurnAway(
+          stream, hello,
+          ResourceExhausted(fmt::format(
+              "{} plans are in use or being compiled, the dispatcher's limit: retry in {:.0f} s",
+              options_.max_plans, ToSeconds(options_.retry))));
     }
     const Number id = brought.is_set() ? brought : transition_.NewNumber();
     transition_.Apply(SessionOpened{id, hello, key, stream, transition_.now()});
   }
   transition_.Unsettle(hello.job());
+}
+
+void Admission::TurnAway(StreamId stream, const v1::Hello& hello, const Status& why) {
+  // A job's owner is not told who else asked for the job.
+  const bool of_owner = why.code() != StatusCode::kPermissionDenied;
+  transition_.Note(
+      {.kind = EventKind::kConsumerRefused,
+       .text = fmt::format("{} was refused: {}", ConsumerSubject(hello), why.message()),
+       .job = of_owner ? hello.job() : "",
+       .peer = hello.where()});
+  transition_.Close(stream, why);
 }
 
 Status Admission::CheckOwner(StreamId stream, const std::string& job) const {
@@ -143,7 +155,7 @@ bool Admission::Plan(Number id) {
   Result<SessionPlan> fit =
       PlanForSession(session.hello, plan, KnownCanonical(session.hello.cursor_fingerprint()));
   if (!fit.ok()) {
-    parts_.sessions.Fail(id, fit.status());
+    parts_.sessions.Fail(id, fit.status(), EventKind::kPipelineRefused);
     return false;
   }
   transition_.Apply(SessionPlanned{id, *std::move(fit)});
@@ -186,7 +198,7 @@ void Admission::Settle(const std::string& job) {
 void Admission::SettleSession(Number id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (const SessionFacts* rival = HigherRival(session))
-    return parts_.sessions.Fail(id, TakenOver(session, *rival));
+    return parts_.sessions.Fail(id, TakenOver(session, *rival), EventKind::kConsumerReplaced);
 
   if (const SessionFacts* holder = Holder(session)) {
     if (!session.held_up) transition_.Apply(SessionHeldUp{id, transition_.now()});
@@ -198,7 +210,8 @@ void Admission::SettleSession(Number id) {
                 "{}; {} at {} waited {:.0f} s for it: stop the other trainer, or end it with "
                 "`millrace jobs end {}`",
                 why, RankOfJob(session.hello), session.hello.where(),
-                ToSeconds(options_.attach_timeout), session.hello.job())));
+                ToSeconds(options_.attach_timeout), session.hello.job())),
+        EventKind::kConsumerRefused);
   }
   if (session.held_up) transition_.Apply(SessionHeldUp{id, std::nullopt});
 
@@ -247,9 +260,10 @@ void Admission::Welcome(Number id) {
     const SessionFacts& other = *facts_.FindSession(other_id);
     const bool lower = other_id < id || (IsMutant(Mutant::kLaterArrivalWins) && other_id != id);
     if (lower && Compatible(session, other)) {
-      parts_.sessions.Fail(other_id, TakenOver(other, session));
+      parts_.sessions.Fail(other_id, TakenOver(other, session), EventKind::kConsumerReplaced);
     }
   }
+  NoteWelcome(session);
   transition_.Apply(SessionAdmitted{id, transition_.now()});
   transition_.Log(LogLevel::kInfo, "session admitted",
                   {{"session", id.ToString()},
@@ -261,6 +275,29 @@ void Admission::Welcome(Number id) {
     const v1::Report report = *session.early_report;
     parts_.leasing.Hear(id, report);
   }
+}
+
+void Admission::NoteWelcome(const SessionFacts& session) {
+  const v1::Hello& hello = session.hello;
+  if (!session.live_before && facts_.LiveSessionsOf(hello.job()).empty()) {
+    // Events of an earlier job of this name may be somebody else's.
+    if (!session.owner.empty()) transition_.DetachEvents(hello.job());
+    transition_.Note(
+        {.kind = EventKind::kJobBegan,
+         .text = fmt::format("Job {}{} began with world size {}, at {}", hello.job(),
+                             session.owner.empty() ? "" : " of " + session.owner,
+                             hello.world_size(), session.plan->start.ToString()),
+         .job = hello.job()});
+  }
+  if (!session.live_before && hello.cursor_fingerprint().empty()) return;
+  transition_.Note(
+      {.kind = EventKind::kConsumerResumed,
+       .text = session.live_before
+                   ? ConsumerSubject(hello) + " came back to this dispatcher"
+                   : fmt::format("{} resumed at {}", ConsumerSubject(hello),
+                                 session.plan->start.ToString()),
+       .job = hello.job(),
+       .peer = hello.where()});
 }
 
 }  // namespace millrace

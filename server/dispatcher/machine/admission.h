@@ -43,6 +43,10 @@ class Admission {
 
  private:
   /// Ok if the stream's peer may take part in the job: nobody else began it.
+  /// Closes the stream of a consumer that gets no session.
+  void TurnAway(StreamId stream, const v1::Hello& hello, const Status& why);
+  /// Notes that a job begins, or that a consumer resumes. REQUIRES: the session is not live yet.
+  void NoteWelcome(const SessionFacts& session);
   Status CheckOwner(StreamId stream, const std::string& job) const;
   /// Ok if there is room for one more session.
   Status CheckLimits(const v1::Hello& hello) const;

@@ -11,6 +11,7 @@
 #include "common/base/mutant.h"
 #include "common/base/protocol_limits.h"
 #include "common/base/refusal.h"
+#include "server/dispatcher/machine/event_texts.h"
 #include "server/dispatcher/machine/measurers.h"
 
 namespace millrace {
@@ -96,6 +97,11 @@ void ColumnWork::Fail(Number worker, const ColumnFacts& columns, const Status& w
                   {{"worker", facts_.FindWorker(worker)->report.name()},
                    {"dataset", columns.set.dataset()},
                    {"why", why.message()}});
+  transition_.Note({.kind = EventKind::kMeasuringFailed,
+                    .text = fmt::format("{} cannot measure columns of dataset {}: {}",
+                                        WorkerSubject(facts_.FindWorker(worker)->report),
+                                        columns.set.dataset(), why.message()),
+                    .peer = facts_.FindWorker(worker)->report.name()});
   transition_.Apply(
       MeasurerFailed{columns.key, worker, {why, for_good, transition_.now() + options_.retry}});
   transition_.Apply(RangesTakenBack{columns.key, worker});

@@ -15,6 +15,21 @@ namespace {
 /// message is damaged or hostile.
 constexpr std::uint64_t kTermsAhead = 366 * 86'400;
 
+/// `records`: of all jobs that the store knows, of which `running` have not ended.
+void NoteTerm(Transition& transition, std::uint64_t term,
+              const std::vector<v1::JobRecord>& records, std::size_t running) {
+  if (records.empty()) {
+    transition.Note({.kind = EventKind::kDispatcherBegan,
+                     .text = fmt::format("This dispatcher began, with term {}", term)});
+    return;
+  }
+  transition.Note(
+      {.kind = EventKind::kTookOver,
+       .text = fmt::format("This dispatcher took over from an earlier one, with term {}; jobs that "
+                           "had not ended: {}, and events before this are not known here",
+                           term, running)});
+}
+
 }  // namespace
 
 DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint64_t term,
@@ -40,6 +55,7 @@ DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint
   for (const auto& record : records) {
     if (!record.ended()) running.push_back(record.pipeline());
   }
+  NoteTerm(transition_, term, records, running.size());
   transition_.Apply(TermBegun{term, now.time, std::move(records)});
   for (const auto& pipeline : running) plans_.Request(PlanKey(pipeline), pipeline);
 }
@@ -58,6 +74,13 @@ Actions DispatcherMachine::End() {
 Actions DispatcherMachine::OnDataset(const std::string& id, const v1::DatasetState& dataset,
                                      Moment now) {
   transition_.Begin(now);
+  const auto before = facts().datasets().find(id);
+  const bool told = before != facts().datasets().end() && before->second.error() == dataset.error();
+  if (!dataset.error().empty() && !told) {
+    transition_.Note({.kind = EventKind::kDatasetFailed,
+                      .text = fmt::format("The dispatcher cannot serve all of dataset {}: {}", id,
+                                          dataset.error())});
+  }
   transition_.Apply(DatasetOpened{id, dataset});
   transition_.TellWorkers();  // those with another digest are asked for file lists
   plans_.OnDataset(id, dataset.digest());
@@ -164,12 +187,22 @@ void DispatcherMachine::Hear(StreamId stream, v1::AttachRequest request) {
 
 void DispatcherMachine::Greet(StreamId stream, const v1::Hello& hello) {
   if (Status status = CheckHello(hello, transition_.options()); !status.ok()) {
-    return transition_.Close(stream, status);
+    return Refuse(stream, status);
   }
   const Number brought = FromProto(hello.session());
   const std::uint64_t seen = std::max<std::uint64_t>(hello.highest_term(), brought.term);
   if (Outranked(stream, hello.where(), seen) || ForeignNumber(hello.where(), brought)) return;
   admission_.Greet(stream, hello);
+}
+
+void DispatcherMachine::Refuse(StreamId stream, const Status& why) {
+  const StreamFacts& open = *facts().FindStream(stream);
+  transition_.Note(
+      {.kind = open.of_worker ? EventKind::kWorkerRefused : EventKind::kConsumerRefused,
+       .text = fmt::format("A {} was refused: {}", open.of_worker ? "worker" : "consumer",
+                           why.message()),
+       .peer = open.peer});
+  transition_.Close(stream, why);
 }
 
 Actions DispatcherMachine::OnWork(StreamId stream, const v1::WorkRequest& request, Moment now) {
@@ -181,7 +214,7 @@ Actions DispatcherMachine::OnWork(StreamId stream, const v1::WorkRequest& reques
 
 void DispatcherMachine::HearWorker(StreamId stream, const v1::WorkRequest& request) {
   if (Status status = CheckWorkRequest(request); !status.ok()) {
-    return transition_.Close(stream, status);
+    return Refuse(stream, status);
   }
   const std::uint64_t seen = std::max<std::uint64_t>(request.id().term(), request.highest_term());
   const std::string who = "worker " + request.name();
@@ -223,6 +256,9 @@ void DispatcherMachine::StepDown(const std::string& why, std::uint64_t seen) {
   stepped_down_ = Unavailable(
       fmt::format("this dispatcher's term {} is over: {}; connect again", facts().term(), why));
   seen_term_ = seen;
+  transition_.Note({.kind = EventKind::kTermOver,
+                    .text = fmt::format("This dispatcher's term {} is over: {}", facts().term(),
+                                        why)});
   while (!facts().streams().empty()) {
     transition_.Close(facts().streams().begin()->first, stepped_down_);
   }

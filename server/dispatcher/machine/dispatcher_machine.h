@@ -80,6 +80,8 @@ class DispatcherMachine {
                                     const std::optional<std::string>& owner = {});
 
   const DispatcherFacts& facts() const { return transition_.facts(); }
+  /// The last events of this term.
+  const EventLog& events() const { return transition_.events(); }
   /// Not ok if this dispatcher's term is over: another one exists, and this one serves nobody any
   /// more.
   const Status& stepped_down() const { return stepped_down_; }
@@ -99,6 +101,8 @@ class DispatcherMachine {
   Actions End();
   void Hear(StreamId stream, v1::AttachRequest request);
   void Greet(StreamId stream, const v1::Hello& hello);
+  /// Closes the stream of a peer whose message breaks the protocol's rules.
+  void Refuse(StreamId stream, const Status& why);
   void HearWorker(StreamId stream, const v1::WorkRequest& request);
   /// Tells the peers whose turn it is that this dispatcher lives.
   void Pulse();

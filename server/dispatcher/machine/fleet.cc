@@ -1,6 +1,7 @@
 #include "server/dispatcher/machine/fleet.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "common/base/mutant.h"
 #include "common/batch/layout/semantics.h"
 #include "server/dispatcher/machine/asked_plans.h"
+#include "server/dispatcher/machine/event_texts.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/worker_choice.h"
@@ -62,7 +64,13 @@ bool SaysNothingNew(const Worker& worker, const v1::WorkResponse& response) {
 
 void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   Result<Number> recognised = Recognise(request);
-  if (!recognised.ok()) return transition_.Close(stream, recognised.status());
+  if (!recognised.ok()) {
+    transition_.Note({.kind = EventKind::kWorkerRefused,
+                      .text = fmt::format("{} was refused: {}", WorkerSubject(request),
+                                          recognised.status().message()),
+                      .peer = request.name()});
+    return transition_.Close(stream, recognised.status());
+  }
   const Number id = *recognised;
   const Worker& worker = *facts_.FindWorker(id);
   if (worker.stream != stream) {
@@ -72,8 +80,23 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   const bool answer = worker.stream != stream || !SameDigests(worker.report, request);
   const bool was_heard = IsHeard(worker, transition_.now(), options_);
   const std::set<std::string> was_ready = worker.ready;
-  transition_.Apply(WorkerReported{id, Trimmed(request), stream, transition_.now()});
-  if (request.bye()) return Drop(id);
+  const Duration silence = transition_.now() - worker.heard;
+  const v1::WorkRequest report = Trimmed(request);
+  std::vector<NewEvent> events = EventsOf(worker, report);
+  transition_.Apply(WorkerReported{id, report, stream, transition_.now()});
+  for (NewEvent& event : events) transition_.Note(std::move(event));
+  if (lost_.erase(id) > 0) {
+    transition_.Note({.kind = EventKind::kWorkerReturned,
+                      .text = fmt::format("{} is back: it had said nothing for {:.0f} s",
+                                          WorkerSubject(report), ToSeconds(silence)),
+                      .peer = report.name()});
+  }
+  if (request.bye()) {
+    transition_.Note({.kind = EventKind::kWorkerLeft,
+                      .text = WorkerSubject(report) + " left in order",
+                      .peer = report.name()});
+    return Drop(id);
+  }
   CompareFiles(id, request);
   const bool measures = columns_.OnReport(id, request);
   if (answer || measures) Respond(worker);
@@ -100,6 +123,9 @@ Result<Number> Fleet::Recognise(const v1::WorkRequest& request) {
   transition_.Log(
       LogLevel::kInfo, "worker joined",
       {{"worker", id.ToString()}, {"name", request.name()}, {"address", request.self().address()}});
+  transition_.Note({.kind = EventKind::kWorkerJoined,
+                    .text = WorkerSubject(request) + " joined",
+                    .peer = request.name()});
   return id;
 }
 
@@ -113,6 +139,11 @@ void Fleet::CompareFiles(Number id, const v1::WorkRequest& request) {
     if (text.empty()) text = "the files are the same, but not the version of the index";
     transition_.Log(LogLevel::kWarning, "dataset differs",
                     {{"worker", worker.report.name()}, {"dataset", dataset}, {"difference", text}});
+    transition_.Note({.kind = EventKind::kDigestsDiffer,
+                      .text = fmt::format("{} has another dataset {} than the dispatcher, and gets "
+                                          "no work of it: {}",
+                                          WorkerSubject(worker.report), dataset, text),
+                      .peer = worker.report.name()});
     transition_.Apply(WorkerDiffers{id, dataset, {there.digest(), text}});
   }
 }
@@ -189,6 +220,7 @@ void Fleet::Drop(Number id) {
                   {{"worker", id.ToString()}, {"name", worker.report.name()}});
   transition_.Close(worker.stream, OkStatus());
   transition_.Apply(WorkerLeft{id});
+  lost_.erase(id);
 }
 
 Result<v1::DrainWorkerResponse> Fleet::Drain(const std::string& name) {
@@ -216,6 +248,11 @@ Result<v1::DrainWorkerResponse> Fleet::Drain(const std::string& name) {
   }
   const Worker& worker = *meant[0];
   transition_.Log(LogLevel::kInfo, "worker drains", {{"worker", worker.id.ToString()}});
+  if (!worker.draining()) {
+    transition_.Note({.kind = EventKind::kWorkerDraining,
+                      .text = WorkerSubject(worker.report) + " drains, as an operator has asked",
+                      .peer = worker.report.name()});
+  }
   transition_.Apply(WorkerDrained{worker.id});
   Respond(worker);
   v1::DrainWorkerResponse response;
@@ -224,11 +261,35 @@ Result<v1::DrainWorkerResponse> Fleet::Drain(const std::string& name) {
 }
 
 void Fleet::Tick() {
-  std::vector<Number> lost;
+  std::vector<Number> silent;
+  std::vector<Number> forgotten;
   for (const auto& [id, worker] : facts_.workers()) {
-    if (transition_.now() - worker.heard >= options_.worker_timeout) lost.push_back(id);
+    const Duration silence = transition_.now() - worker.heard;
+    if (silence >= options_.worker_silence && !lost_.contains(id)) silent.push_back(id);
+    if (silence >= options_.worker_timeout) forgotten.push_back(id);
   }
-  for (const Number id : lost) Drop(id);
+  NoteLost(silent);
+  for (const Number id : forgotten) Drop(id);
+}
+
+void Fleet::NoteLost(const std::vector<Number>& ids) {
+  if (ids.empty()) return;
+  std::map<Number, std::size_t> leases;
+  for (const auto& [id, session] : facts_.sessions()) {
+    for (const LeaseFacts& lease : session.leases.held()) ++leases[lease.worker];
+    for (const LeaseFacts& lease : session.leases.sent()) ++leases[lease.worker];
+  }
+  for (const Number id : ids) {
+    lost_.insert(id);
+    const Worker& worker = *facts_.FindWorker(id);
+    transition_.Note({.kind = EventKind::kWorkerLost,
+                      .text = fmt::format("{} is lost: it has said nothing for {:.0f} s; {} leases "
+                                          "move to others",
+                                          WorkerSubject(worker.report),
+                                          ToSeconds(transition_.now() - worker.heard),
+                                          leasing_.MovedFrom(id) + leases[id]),
+                      .peer = worker.report.name()});
+  }
 }
 
 void Fleet::Pulse(const Worker& worker) {

@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "server/dispatcher/machine/column_work.h"
 #include "server/dispatcher/machine/leasing.h"
@@ -47,12 +48,15 @@ class Fleet {
   void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
                         v1::WorkResponse& response) const;
   void Drop(Number id);
+  /// Notes that workers say nothing any more, and how many leases others get for that.
+  void NoteLost(const std::vector<Number>& ids);
 
   Transition& transition_;
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
   Leasing& leasing_;
   ColumnWork& columns_;
+  std::set<Number> lost_;  // workers that were noted as lost, and not heard since
 };
 
 }  // namespace millrace

@@ -13,6 +13,7 @@
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 #include "common/base/refusal.h"
+#include "common/base/utf8.h"
 #include "server/dispatcher/machine/plan_data.h"
 
 namespace millrace {
@@ -68,9 +69,7 @@ Status CheckText(std::string_view what, std::string_view text, std::size_t longe
 /// Cuts a text that is too long, but never within a character.
 void Cut(std::string* text) {
   if (text->size() <= kMaxWords) return;
-  std::size_t end = kMaxWords - 3;
-  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xC0) == 0x80) --end;
-  text->resize(end);
+  CutUtf8(*text, kMaxWords - 3);
   *text += "...";
 }
 

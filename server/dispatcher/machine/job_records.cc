@@ -68,12 +68,31 @@ void JobRecords::WriteEnd(const std::string& job) {
 void JobRecords::OnCommitted(const v1::JobRecord& record, const Status& status) {
   if (status.ok()) {
     transition_.Apply(RecordKept{record, options_.max_records});
+    if (record.ended()) {
+      transition_.Note(
+          {.kind = EventKind::kJobEnded,
+           .text = fmt::format("Job {} ended: it has no consumer any more", record.name()),
+           .job = record.name()});
+    }
   } else {
     transition_.Log(LogLevel::kError, "store failed",
                     {{"job", record.name()}, {"why", status.message()}});
     transition_.Apply(RecordFailed{record, status, transition_.now() + options_.retry});
   }
+  if (store_failed_ || !status.ok()) NoteStore();
   transition_.Unsettle(record.name());
+}
+
+void JobRecords::NoteStore() {
+  const Status error = facts_.StoreError();
+  if (error.ok() != store_failed_) return;
+  store_failed_ = !error.ok();
+  if (store_failed_) {
+    transition_.Note({.kind = EventKind::kStoreFailed,
+                      .text = "The store fails, so that no job can begin: " + error.message()});
+  } else {
+    transition_.Note({.kind = EventKind::kStoreWorks, .text = "The store works again"});
+  }
 }
 
 void JobRecords::Tick() {

@@ -35,11 +35,14 @@ class JobRecords {
   /// Whether sessions of an earlier term may still return to the job.
   bool MayComeBack(const std::string& job) const;
   bool MayWrite(const std::string& job) const;
+  /// Notes that the store fails, or that it works again; each of them once.
+  void NoteStore();
 
   Transition& transition_;
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
   bool inherited_checked_ = false;
+  bool store_failed_ = false;  // as it was noted last
 };
 
 }  // namespace millrace

@@ -43,6 +43,28 @@ void LeaseTable::Report(std::vector<LeaseFacts> held, Number last_lease, Time la
   });
 }
 
+std::map<Number, std::uint32_t> LeaseTable::GivenUp(const std::vector<LeaseFacts>& held,
+                                                    Number last_lease, Position next,
+                                                    std::uint64_t stride) const {
+  const auto end_of = [stride](const LeaseFacts& lease) {
+    return Position{lease.run.at.epoch, lease.run.at.example + lease.run.batches * stride};
+  };
+  std::map<Number, Position> kept;  // ends, by lease
+  for (const LeaseFacts& lease : held) kept.emplace(lease.id, end_of(lease));
+  std::map<Number, std::uint32_t> given_up;
+  const auto look_at = [&](const LeaseFacts& lease) {
+    const Position end = end_of(lease);
+    const auto still = kept.find(lease.id);
+    if (lease.copy || end <= next || (still != kept.end() && still->second >= end)) return;
+    ++given_up[lease.worker];
+  };
+  for (const LeaseFacts& lease : held_) look_at(lease);
+  for (const LeaseFacts& lease : sent_) {
+    if (lease.id <= last_lease) look_at(lease);
+  }
+  return given_up;
+}
+
 void LeaseTable::Clear() {
   held_.clear();
   sent_.clear();

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -45,6 +46,11 @@ class LeaseTable {
   /// Takes a consumer's report: it holds exactly `held` of the leases up to `last_lease`. A later
   /// lease that was sent before `lapsed` counts as lost. REQUIRES: each passed CheckHeld.
   void Report(std::vector<LeaseFacts> held, Number last_lease, Time lapsed);
+  /// How many leases the consumer gives up by that report, for each worker: leases that it had, and
+  /// of which it holds nothing or less now, although its loop at `next` has not passed them. Copies
+  /// do not count. A step has `stride` examples.
+  std::map<Number, std::uint32_t> GivenUp(const std::vector<LeaseFacts>& held, Number last_lease,
+                                          Position next, std::uint64_t stride) const;
   void Sent(const LeaseFacts& lease) { sent_.push_back(lease); }
   /// Forgets the leases on their way: the stream is broken, so they never arrive.
   void StreamLost() { sent_.clear(); }

@@ -9,6 +9,7 @@
 
 #include "common/base/mutant.h"
 #include "common/base/refusal.h"
+#include "server/dispatcher/machine/event_texts.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/prospects.h"
@@ -53,14 +54,16 @@ void Leasing::Hear(Number id, v1::Report report) {
     // admitted.
     if (!session.live_before) return;
     if (Status status = CheckReportSize(report, options_); !status.ok()) {
-      return sessions_.Fail(id, status.WithContext(RankOfJob(session.hello)));
+      return sessions_.Fail(id, status.WithContext(RankOfJob(session.hello)),
+                            EventKind::kConsumerFailed);
     }
     Trim(report);
     transition_.Apply(SessionReportedEarly{id, std::move(report)});
     return;
   }
   if (Status status = CheckReport(report, *session.plan, options_); !status.ok()) {
-    return sessions_.Fail(id, status.WithContext(RankOfJob(session.hello)));
+    return sessions_.Fail(id, status.WithContext(RankOfJob(session.hello)),
+                          EventKind::kConsumerFailed);
   }
   std::vector<LeaseFacts> held = HeldLeases(report);
   // The leases are most of a report. They are taken out, so that Trim does not go through them.
@@ -68,12 +71,44 @@ void Leasing::Hear(Number id, v1::Report report) {
   taken.Swap(report.mutable_held());
   Trim(report);
   const bool is_first = !session.report;
+  NoteReport(session, report, held);
   transition_.Apply(SessionReported{id, std::move(report), std::move(held), transition_.now(),
                                     transition_.now() + -options_.lease_lapse});
   // A session that comes back may hold all that it asks for. Its twins share that.
   if (is_first) twins_.Add(session);
   CopyLate(id);
   if (facts_.FindSession(id) != nullptr) Fill(id);
+}
+
+void Leasing::NoteReport(const SessionFacts& session, const v1::Report& report,
+                         const std::vector<LeaseFacts>& held) {
+  for (NewEvent& event : EventsOf(session, report)) transition_.Note(std::move(event));
+  if (report.failing().empty()) return;
+  const std::map<Number, std::uint32_t> given_up =
+      session.leases.GivenUp(held, FromProto(report.last_lease()), FromProto(report.next()),
+                             session.plan->steps.stride());
+  for (const v1::Failing& failing : report.failing()) {
+    const Number id = FromProto(failing.worker());
+    const auto leases = given_up.find(id);
+    if (leases == given_up.end()) continue;
+    const Worker* worker = facts_.FindWorker(id);
+    if (worker != nullptr) moved_[id] = {MovedFrom(id) + leases->second, transition_.now()};
+    const std::string name = worker != nullptr ? worker->report.name() : id.ToString();
+    transition_.Note(
+        {.kind = EventKind::kLeasesMoved,
+         .text = fmt::format("{} gave up {} leases of worker {}, which move to others: {}",
+                             ConsumerSubject(session.hello), leases->second, name,
+                             failing.reason()),
+         .job = session.hello.job(),
+         .peer = name,
+         .count = leases->second});
+  }
+}
+
+std::uint32_t Leasing::MovedFrom(Number worker) const {
+  const auto moved = moved_.find(worker);
+  if (moved == moved_.end()) return 0;
+  return transition_.now() - moved->second.last < EventLog::kTogether ? moved->second.leases : 0;
 }
 
 void Leasing::CopyLate(Number id) {
@@ -272,6 +307,7 @@ const WorkerSet& Leasing::WorkersOf(const SessionFacts& session) const {
 void Leasing::WillApply(const Update& update) {
   worker_sets_.WillApply(update, facts_.workers(), transition_.now(), options_);
   if (const auto* ended = std::get_if<SessionEnded>(&update)) twins_.Forget(ended->id);
+  if (const auto* left = std::get_if<WorkerLeft>(&update)) moved_.erase(left->id);
 }
 
 }  // namespace millrace

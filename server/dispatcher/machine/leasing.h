@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -33,11 +34,17 @@ class Leasing {
   /// Why no worker can get leases of this session now; empty if one can.
   std::string NoWorkerWhy(const SessionFacts& session) const;
 
+  /// How many leases of a worker moved to others lately.
+  std::uint32_t MovedFrom(Number worker) const;
+
   /// Must be called before each update is applied.
   void WillApply(const Update& update);
 
  private:
   void Fill(Number id);
+  /// Notes the events of a report that is about to be applied.
+  void NoteReport(const SessionFacts& session, const v1::Report& report,
+                  const std::vector<LeaseFacts>& held);
   /// Grants a copy of a late lease to an idle worker. A lease is late if its consumer waits for it
   /// although its worker lives. A session has at most one copy at a time. REQUIRES: the session has
   /// reported.
@@ -77,6 +84,11 @@ class Leasing {
   std::mt19937_64 random_;
   mutable WorkerSets worker_sets_;  // a cache of what follows from the facts
   TwinLeases twins_;                // another one
+  struct Moved {
+    std::uint32_t leases = 0;
+    Time last;
+  };
+  std::map<Number, Moved> moved_;  // by the worker that had the leases; only for events
 };
 
 }  // namespace millrace

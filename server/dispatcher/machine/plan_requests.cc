@@ -61,7 +61,7 @@ void PlanRequests::Refuse(const std::string& key, const Status& why) {
   const std::vector<Number> asking = UnsettleAsking(key);
   transition_.Log(LogLevel::kWarning, "plan refused", {{"why", why.message()}});
   transition_.Apply(PlanForgotten{key});
-  for (const Number id : asking) sessions_.Fail(id, why);
+  for (const Number id : asking) sessions_.Fail(id, why, EventKind::kPipelineRefused);
 }
 
 void PlanRequests::OnColumnsMissing(const std::string& key, const ColumnWant& want) {

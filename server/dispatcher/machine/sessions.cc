@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/base/mutant.h"
+#include "server/dispatcher/machine/event_texts.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -19,6 +20,22 @@ void AddWorkers(const std::map<Number, Worker>& workers, const SessionFacts& ses
     if (!IsUsable(worker, session, now, options)) continue;
     ToProto(worker, welcome.add_workers());
     if (welcome.workers_size() >= static_cast<int>(options.max_workers_of_consumer)) return;
+  }
+}
+
+/// What an event says of a consumer that is closed; the reason follows.
+std::string_view FateOf(EventKind kind) {
+  switch (kind) {
+    case EventKind::kConsumerLost:
+      return "is lost";
+    case EventKind::kConsumerReplaced:
+      return "was replaced";
+    case EventKind::kConsumerRefused:
+      return "was refused";
+    case EventKind::kPipelineRefused:
+      return "has a pipeline or cursor that was refused";
+    default:
+      return "was closed with an error";
   }
 }
 
@@ -52,7 +69,17 @@ void Sessions::Wait(Number id, const std::string& why) {
   transition_.Do(SendAttach{session.stream, std::move(response)});
 }
 
-void Sessions::Fail(Number id, const Status& status) {
+void Sessions::Fail(Number id, const Status& status, EventKind kind) {
+  const v1::Hello& hello = facts_.FindSession(id)->hello;
+  transition_.Note({.kind = kind,
+                    .text = fmt::format("{} {}: {}", ConsumerSubject(hello), FateOf(kind),
+                                        status.message()),
+                    .job = hello.job(),
+                    .peer = hello.where()});
+  Close(id, status);
+}
+
+void Sessions::Close(Number id, const Status& status) {
   const SessionFacts& session = *facts_.FindSession(id);
   transition_.Log(LogLevel::kWarning, "session ended",
                   {{"session", id.ToString()},
@@ -65,8 +92,12 @@ void Sessions::Fail(Number id, const Status& status) {
 
 void Sessions::FailJob(Number id, const Status& status) {
   // All ranks of the job end: they go from step to step together, and share one plan.
-  const std::set<Number> ids = facts_.LiveSessionsOf(facts_.FindSession(id)->hello.job());
-  for (const Number each : ids) Fail(each, status);
+  const std::string job = facts_.FindSession(id)->hello.job();
+  transition_.Note({.kind = EventKind::kJobFailed,
+                    .text = fmt::format("Job {} ended with an error: {}", job, status.message()),
+                    .job = job});
+  const std::set<Number> ids = facts_.LiveSessionsOf(job);
+  for (const Number each : ids) Close(each, status);
 }
 
 void Sessions::End(Number id) {
@@ -95,10 +126,13 @@ Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job,
     return PermissionDenied(
         fmt::format("job {} is not one that {} began: only an operator may end it", job, *owner));
   }
+  const std::string who = owner ? *owner : "an operator";
   transition_.Apply(JobTurnedOut{job, facts_.last_number()});
-  for (const Number id : ids) {
-    Fail(id, Aborted(fmt::format("job {} was ended by {}", job, owner ? *owner : "an operator")));
-  }
+  transition_.Note({.kind = EventKind::kJobTurnedOut,
+                    .text = fmt::format("Job {} was ended by {}, with {} sessions", job, who,
+                                        ids.size()),
+                    .job = job});
+  for (const Number id : ids) Close(id, Aborted(fmt::format("job {} was ended by {}", job, who)));
   v1::EndJobResponse response;
   response.set_sessions(static_cast<std::uint32_t>(ids.size()));
   return response;
@@ -111,7 +145,8 @@ void Sessions::Tick() {
   }
   for (const Number id : silent) {
     Fail(id, Unavailable(fmt::format("session {} was silent for {:.0f} s and has ended",
-                                     id.ToString(), ToSeconds(options_.session_timeout))));
+                                     id.ToString(), ToSeconds(options_.session_timeout))),
+         EventKind::kConsumerLost);
   }
 }
 

@@ -20,8 +20,8 @@ class Sessions {
   void SendWelcome(Number id);
   /// Tells the session what it waits for. A reason is not repeated until it changes.
   void Wait(Number id, const std::string& why);
-  /// Ends the session, and tells its consumer why.
-  void Fail(Number id, const Status& status);
+  /// Ends the session, and tells its consumer why. `kind` is the event that this is for people.
+  void Fail(Number id, const Status& status, EventKind kind);
   /// Ends all live sessions of the session's job.
   void FailJob(Number id, const Status& status);
   /// Ends the session because its consumer has said bye on `stream`.
@@ -37,6 +37,8 @@ class Sessions {
   void Pulse(const SessionFacts& session);
 
  private:
+  /// Ends the session with a status, without an event.
+  void Close(Number id, const Status& status);
   void End(Number id);
 
   Transition& transition_;

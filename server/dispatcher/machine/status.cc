@@ -281,6 +281,7 @@ bool StatusBuild::Step(std::size_t rows, Time now) {
     AddWorker(it->second, leases_[it->first], needed, facts, options_, now, status_);
   }
   AddJobs();
+  AddEvents(now);
   return true;
 }
 
@@ -327,6 +328,19 @@ void StatusBuild::AddJobs() {
   }
   for (const auto& [job, record] : facts.records()) {
     if (!jobs.contains(job)) AddEndedJob(record, status_);
+  }
+}
+
+void StatusBuild::AddEvents(Time now) {
+  for (const PastEvent& event : dispatcher_.events().events()) {
+    v1::Event& out = *status_.add_events();
+    out.set_number(event.number);
+    out.set_age_seconds(ToSeconds(now - event.at));
+    out.set_kind(std::string(EventKindName(event.what.kind)));
+    out.set_text(event.what.text);
+    out.set_job(event.what.job);
+    out.set_peer(event.what.peer);
+    out.set_count(event.what.count);
   }
 }
 

@@ -34,6 +34,7 @@ class StatusBuild {
  private:
   void AddService(Time now);
   void AddJobs();
+  void AddEvents(Time now);
 
   const DispatcherMachine& dispatcher_;
   const DispatcherOptions& options_;

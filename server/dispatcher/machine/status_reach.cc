@@ -2,6 +2,9 @@
 
 #include <set>
 #include <string>
+#include <string_view>
+
+#include "server/dispatcher/machine/event_log.h"
 
 namespace millrace {
 namespace {
@@ -25,6 +28,14 @@ v1::WorkerStatus OnlyState(const v1::WorkerStatus& worker) {
   return state;
 }
 
+/// Whether events of this kind, if they are about a job, are about the job and its consumers alone.
+bool NamesNoWorker(std::string_view kind) {
+  return kind.starts_with("job_") || kind.starts_with("consumer_") ||
+         kind == EventKindName(EventKind::kPipelineRefused) ||
+         kind == EventKindName(EventKind::kBatchesDiffer) ||
+         kind == EventKindName(EventKind::kTuning);
+}
+
 void KeepOwn(v1::ServiceStatus& status, const Identity& peer) {
   std::set<std::string> jobs;
   KeepOnly(*status.mutable_jobs(), [&](const v1::JobStatus& job) {
@@ -35,6 +46,9 @@ void KeepOwn(v1::ServiceStatus& status, const Identity& peer) {
   KeepOnly(*status.mutable_consumers(),
            [&](const v1::ConsumerStatus& consumer) { return jobs.contains(consumer.job()); });
   for (v1::WorkerStatus& worker : *status.mutable_workers()) worker = OnlyState(worker);
+  KeepOnly(*status.mutable_events(), [&](const v1::Event& event) {
+    return jobs.contains(event.job()) && NamesNoWorker(event.kind());
+  });
   status.clear_security();
   status.clear_desired_workers();
   if (!peer.datasets) return;
@@ -54,6 +68,10 @@ void Restrict(v1::ServiceStatus& status, Reach reach, const Identity& peer) {
       for (v1::JobStatus& job : *status.mutable_jobs()) {
         job.clear_pipeline_yaml();
         job.clear_variant();
+      }
+      for (v1::Event& event : *status.mutable_events()) {
+        if (event.kind() != EventKindName(EventKind::kPipelineRefused)) continue;
+        event.set_text("A pipeline or cursor was refused; operators see why.");
       }
       return;
     case Reach::kOwn:

@@ -56,12 +56,17 @@ void Transition::Close(StreamId stream, const Status& status) {
 void Transition::Begin(Moment now) {
   // A long gap between events is a pause of this process. It could hear nobody meanwhile.
   const Duration late = now.time - now_.time - options_.tick;
-  if (late > options_.late_tick) {
+  const bool paused = late > options_.late_tick;
+  if (paused) {
     Log(LogLevel::kWarning, "paused", {{"seconds", fmt::format("{:.1f}", ToSeconds(late))}});
     Apply(TimeGranted{late});
   }
   now_.unix_seconds = now.unix_seconds;
   now_.time = std::max(now_.time, now.time);
+  if (paused) {
+    Note({.kind = EventKind::kPaused,
+          .text = fmt::format("This dispatcher stood still for {:.1f} s", ToSeconds(late))});
+  }
 }
 
 std::optional<std::string> Transition::TakeUnsettled() {

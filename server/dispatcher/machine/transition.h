@@ -1,6 +1,6 @@
 // The effects of one event on a dispatcher: updates of its facts, and actions, in order. The parts
 // of the machine work through it. They read the facts here, change them by updates, and say which
-// actions they want done.
+// actions they want done. They also note the events that people want to know.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -16,6 +16,7 @@
 #include "server/dispatcher/machine/actions.h"
 #include "server/dispatcher/machine/dispatcher_facts.h"
 #include "server/dispatcher/machine/dispatcher_options.h"
+#include "server/dispatcher/machine/event_log.h"
 
 namespace millrace {
 
@@ -44,6 +45,9 @@ class Transition {
   void Do(Action action) { actions_.push_back(std::move(action)); }
   void Log(LogLevel level, std::string event,
            std::vector<std::pair<std::string, std::string>> fields);
+  /// Notes what an operator would want to know. What Log takes is for the log of the process.
+  void Note(NewEvent event) { events_.Add(std::move(event), now()); }
+  void DetachEvents(const std::string& job) { events_.DetachJob(job); }
   /// Closes the stream if it is open. A consumer gets a code that tells it whether to try again.
   void Close(StreamId stream, const Status& status);
   /// Marks the job, so that Admission::Settle is called for it before the event ends.
@@ -52,6 +56,7 @@ class Transition {
   void TellWorkers() { tell_workers_ = true; }
 
   // --- For the machine, around the parts ---
+  const EventLog& events() const { return events_; }
   /// Begins an event. If this process has paused before it, everybody gets that much more time.
   /// Time never goes back.
   void Begin(Moment now);
@@ -69,6 +74,7 @@ class Transition {
   std::set<std::string> unsettled_;
   bool tell_workers_ = false;
   Actions actions_;
+  EventLog events_;
 };
 
 }  // namespace millrace

@@ -6,9 +6,9 @@
 
 #include <fmt/core.h>
 
+#include "common/base/utf8.h"
 #include "server/dataset/coq/scan/definition_links.h"
 #include "server/dataset/coq/scan/graph_message.h"
-#include "server/dataset/dataset_files.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "server/dataset/dataset_files.h"
+#include "common/base/utf8.h"
 #include "server/dataset/records/format/wire_reader.h"
 
 namespace millrace {

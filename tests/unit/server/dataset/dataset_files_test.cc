@@ -59,16 +59,5 @@ TEST_CASE("a file is found by its suffix, which is not all of its name", "[order
   CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"c/.bin/d.bin"});
 }
 
-TEST_CASE("UTF-8 is told from what is not", "[names]") {
-  for (const char* good :
-       {"", "abc", "\xC3\xA9", "\xE2\x88\x80", "\xF0\x9F\x8C\x8A", "\xEF\xBF\xBF"}) {
-    CHECK(IsUtf8(good));
-  }
-  for (const char* bad : {"\x80", "\xC3", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80",
-                          "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "a\xFF"}) {
-    CHECK_FALSE(IsUtf8(bad));
-  }
-}
-
 }  // namespace
 }  // namespace millrace

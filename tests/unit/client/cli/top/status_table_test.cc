@@ -193,6 +193,22 @@ TEST_CASE("status shows how far each branch of a mix is read, and no table witho
   }
 }
 
+TEST_CASE("status shows the last ten events, the newest first", "[status_table]") {
+  v1::ServiceStatus status;
+  CHECK_THAT(StatusTable(status), !Contains("events"));
+  for (int i = 0; i < 12; ++i) {
+    v1::Event& event = *status.add_events();
+    event.set_age_seconds(100 - i);
+    event.set_text("Event " + std::to_string(i) + "\x1B.");
+  }
+  const std::string table = StatusTable(status);
+  CHECK_THAT(table, Contains("events, the last ones\n"
+                             "  AGO          EVENT\n"
+                             "  1 min 29 s   Event 11?.\n"
+                             "  1 min 30 s   Event 10?.\n"));
+  CHECK_THAT(table, Contains("Event 2?.") && !Contains("Event 1?."));
+}
+
 TEST_CASE("the details of a status are what consumers grant and which workers they avoid",
           "[status_table]") {
   v1::ServiceStatus status;

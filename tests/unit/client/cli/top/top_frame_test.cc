@@ -294,6 +294,28 @@ TEST_CASE("who waits for whom is told a group a line", "[top]") {
   CHECK(Cell(frame, "CONSUMER", "train  1", "WAITS NOW FOR") == "-");
 }
 
+TEST_CASE("the last events stand below, and those that tell of harm stand out", "[top]") {
+  v1::ServiceStatus now = At(100);
+  CHECK(CountOf(TopFrame(nullptr, now, {}), "LAST EVENTS") == 0);
+  const auto add = [&now](const std::string& kind, const std::string& text, double age) {
+    v1::Event& event = *now.add_events();
+    event.set_kind(kind);
+    event.set_text(text);
+    event.set_age_seconds(age);
+  };
+  add("worker_joined", "Worker w1 joined.", 90);
+  add("worker_lost", "Worker w1\033 is lost.", 3);
+  const auto frame = TopFrame(nullptr, now, {});
+  const auto heading = std::find_if(frame.begin(), frame.end(), [](const TopLine& line) {
+    return line.text == "LAST EVENTS";
+  });
+  REQUIRE(frame.end() - heading >= 3);
+  CHECK(heading[1].text == "3 s ago: Worker w1? is lost.");
+  CHECK(heading[1].style == TopLine::Style::kAlarm);
+  CHECK(heading[2].text == "1 min 30 s ago: Worker w1 joined.");
+  CHECK(heading[2].style == TopLine::Style::kPlain);
+}
+
 TEST_CASE("nobody waits: there is no such list", "[top]") {
   v1::ServiceStatus now = At(100);
   AddConsumer(now, 1, "train", 0);

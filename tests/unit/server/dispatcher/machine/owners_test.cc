@@ -1,6 +1,9 @@
 // A job belongs to the name that began it.
 #include <catch2/catch.hpp>
 
+#include <set>
+#include <string>
+
 #include "harness.h"
 #include "server/dispatcher/machine/status.h"
 #include "server/dispatcher/machine/status_reach.h"
@@ -111,6 +114,47 @@ TEST_CASE("a trainer sees its own jobs and consumers, and of workers only that t
   CHECK(status.datasets().size() == 1);
   CHECK(status.jobs(0).has_desired_workers());
   CHECK_FALSE(status.has_desired_workers());  // others' needs are in it
+}
+
+TEST_CASE("a trainer sees the events of its own jobs, as far as they name no worker", "[owners]") {
+  Harness h;
+  h.AddWorker("w1");
+  AttachAs(h, "eve", {.job = "z", .nonce = 'a'});
+  const StreamId old = AttachAs(h, "bob", {.nonce = 'b'});
+  h.Bye(old);
+  AttachAs(h, "eve", {.job = "y", .nonce = 'c'});
+  const StreamId alice = AttachAs(h, "alice", {.world_size = 1, .nonce = 'd'});
+  AttachAs(h, "eve", {.rank = 1, .nonce = 'e'});  // refused: the job is not hers
+  h.Report(alice, {0, 0}, 4);
+  v1::Report report;
+  ToProto(Position{0, 0}, report.mutable_next());
+  report.set_window(4);
+  *report.mutable_last_lease() = h.LeasesOn(alice).back().id();
+  *report.add_failing()->mutable_worker() = h.LeasesOn(alice)[0].worker().id();
+  h.Report(alice, report);
+  v1::ServiceStatus status = StatusOf(h);
+  std::set<std::string> kinds;
+  for (const v1::Event& event : status.events()) kinds.insert(event.kind());
+  REQUIRE(kinds.contains("leases_moved"));
+  REQUIRE(kinds.contains("consumer_refused"));
+  Restrict(status, Reach::kOwn, {.proved = true, .name = "alice", .roles = {PeerRole::kTrainer}});
+  REQUIRE(status.events_size() == 1);
+  CHECK(status.events(0).kind() == "job_began");
+  CHECK_THAT(status.events(0).text(), Contains("Job x of alice began"));
+}
+
+TEST_CASE("a viewer is not told why a pipeline was refused, which may quote it", "[owners]") {
+  Harness h;
+  AttachAs(h, "alice", {.yaml = "error=line 1: secret\n"});
+  v1::ServiceStatus status = StatusOf(h);
+  const auto texts = [&status] {
+    std::string all;
+    for (const v1::Event& event : status.events()) all += event.kind() + " " + event.text() + "\n";
+    return all;
+  };
+  REQUIRE_THAT(texts(), Contains("secret"));
+  Restrict(status, Reach::kAllButPipelines, {.proved = true, .roles = {PeerRole::kViewer}});
+  CHECK_THAT(texts(), !Contains("secret") && Contains("pipeline_refused"));
 }
 
 TEST_CASE("a viewer sees everything but the text of pipelines", "[owners]") {

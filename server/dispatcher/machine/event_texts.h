@@ -1,0 +1,27 @@
+// What reports tell that is an event, and how events name workers and consumers.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/dispatcher/machine/event_log.h"
+#include "server/dispatcher/machine/facts.h"
+
+namespace millrace {
+
+/// "Worker w1 at 10.0.0.2:7701".
+std::string WorkerSubject(const v1::WorkRequest& worker);
+/// "Rank 3 of job x at host7:4121", with the replica if that is not 0.
+std::string ConsumerSubject(const v1::Hello& hello);
+
+/// What a worker's report says that its last one did not: that it drains, that a dataset or a plan
+/// failed, and how its tuning went on. `worker` is as it was before. REQUIRES: the report is
+/// Trimmed.
+std::vector<NewEvent> EventsOf(const Worker& worker, const v1::WorkRequest& report);
+
+/// Likewise for a session's report: that two copies of a batch differed, and its tuning.
+std::vector<NewEvent> EventsOf(const SessionFacts& session, const v1::Report& report);
+
+}  // namespace millrace
