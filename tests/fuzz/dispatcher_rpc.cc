@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <exception>
 
+#include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
+#include "common/base/utf8.h"
 #include "tests/fuzz/events.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
@@ -211,6 +213,13 @@ class Hostile {
     Require(facts.workers().size() <= limits.max_workers, "workers are bounded");
     Require(facts.plans().size() <= limits.max_plans, "plans are bounded");
     Require(facts.writes().size() <= limits.max_jobs + limits.max_records, "writes are bounded");
+    const auto& events = harness_.dispatcher->events().events();
+    Require(events.size() <= kMaxEvents, "events are bounded");
+    for (const PastEvent& event : events) {
+      Require(event.what.text.size() <= kMaxEventText && event.what.peer.size() <= kMaxEventPeer,
+              "texts of events are bounded");
+      Require(IsUtf8(event.what.text) && IsUtf8(event.what.peer), "a status can have every event");
+    }
     for (const auto& [id, session] : facts.sessions()) {
       Require(session.samples.size() <= 300, "samples are bounded");
       Require(session.hello.pipeline().yaml().size() <= limits.max_pipeline_bytes,

@@ -319,7 +319,8 @@ std::string StatusTable(const v1::ServiceStatus& status) {
                    fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()),
                    WaitText(consumer.now()), consumer.why()});
   }
-  return text + Section("consumers", consumers) + EventsTable(status) + TuningTable(status) + PortsTable(status);
+  return text + Section("consumers", consumers) + EventsTable(status) + TuningTable(status) +
+         PortsTable(status);
 }
 
 std::string DetailedStatusTable(const v1::ServiceStatus& status) {

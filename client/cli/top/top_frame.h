@@ -35,10 +35,10 @@ struct TopLine {
   Style style = Style::kPlain;
 };
 
-/// Shows jobs, workers, consumers, who waits for whom, and the last events. A rate is the difference
-/// between the cumulative figures of `before` and `now`; it is "-" if `before` is null or does not
-/// know the worker or session. Lists share the height fairly. Rows that do not fit are counted in a
-/// last line such as "… 312 more".
+/// Shows jobs, workers, consumers, who waits for whom, and the last events. A rate is the
+/// difference between the cumulative figures of `before` and `now`; it is "-" if `before` is null
+/// or does not know the worker or session. Lists share the height fairly. Rows that do not fit are
+/// counted in a last line such as "… 312 more".
 std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
                               const TopView& view);
 

@@ -206,11 +206,12 @@ void Admission::SettleSession(Number id) {
     if (transition_.now() - *session.held_up < options_.attach_timeout)
       return parts_.sessions.Wait(id, why);
     return parts_.sessions.Fail(
-        id, FailedPrecondition(fmt::format(
-                "{}; {} at {} waited {:.0f} s for it: stop the other trainer, or end it with "
-                "`millrace jobs end {}`",
-                why, RankOfJob(session.hello), session.hello.where(),
-                ToSeconds(options_.attach_timeout), session.hello.job())),
+        id,
+        FailedPrecondition(fmt::format(
+            "{}; {} at {} waited {:.0f} s for it: stop the other trainer, or end it with "
+            "`millrace jobs end {}`",
+            why, RankOfJob(session.hello), session.hello.where(),
+            ToSeconds(options_.attach_timeout), session.hello.job())),
         EventKind::kConsumerRefused);
   }
   if (session.held_up) transition_.Apply(SessionHeldUp{id, std::nullopt});
@@ -282,22 +283,20 @@ void Admission::NoteWelcome(const SessionFacts& session) {
   if (!session.live_before && facts_.LiveSessionsOf(hello.job()).empty()) {
     // Events of an earlier job of this name may be somebody else's.
     if (!session.owner.empty()) transition_.DetachEvents(hello.job());
-    transition_.Note(
-        {.kind = EventKind::kJobBegan,
-         .text = fmt::format("Job {}{} began with world size {}, at {}", hello.job(),
-                             session.owner.empty() ? "" : " of " + session.owner,
-                             hello.world_size(), session.plan->start.ToString()),
-         .job = hello.job()});
+    transition_.Note({.kind = EventKind::kJobBegan,
+                      .text = fmt::format("Job {}{} began with world size {}, at {}", hello.job(),
+                                          session.owner.empty() ? "" : " of " + session.owner,
+                                          hello.world_size(), session.plan->start.ToString()),
+                      .job = hello.job()});
   }
   if (!session.live_before && hello.cursor_fingerprint().empty()) return;
-  transition_.Note(
-      {.kind = EventKind::kConsumerResumed,
-       .text = session.live_before
-                   ? ConsumerSubject(hello) + " came back to this dispatcher"
-                   : fmt::format("{} resumed at {}", ConsumerSubject(hello),
-                                 session.plan->start.ToString()),
-       .job = hello.job(),
-       .peer = hello.where()});
+  transition_.Note({.kind = EventKind::kConsumerResumed,
+                    .text = session.live_before
+                                ? ConsumerSubject(hello) + " came back to this dispatcher"
+                                : fmt::format("{} resumed at {}", ConsumerSubject(hello),
+                                              session.plan->start.ToString()),
+                    .job = hello.job(),
+                    .peer = hello.where()});
 }
 
 }  // namespace millrace

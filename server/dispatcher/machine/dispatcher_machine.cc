@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "common/base/mutant.h"
+#include "server/dispatcher/machine/event_texts.h"
 #include "server/dispatcher/machine/hello_check.h"
 
 namespace millrace {
@@ -16,8 +17,8 @@ namespace {
 constexpr std::uint64_t kTermsAhead = 366 * 86'400;
 
 /// `records`: of all jobs that the store knows, of which `running` have not ended.
-void NoteTerm(Transition& transition, std::uint64_t term,
-              const std::vector<v1::JobRecord>& records, std::size_t running) {
+void NoteTerm(Transition& transition, std::uint64_t term, const std::vector<v1::JobRecord>& records,
+              std::size_t running) {
   if (records.empty()) {
     transition.Note({.kind = EventKind::kDispatcherBegan,
                      .text = fmt::format("This dispatcher began, with term {}", term)});
@@ -160,6 +161,15 @@ Actions DispatcherMachine::OnAttach(StreamId stream, v1::AttachRequest request, 
   return End();
 }
 
+Actions DispatcherMachine::OnHelloRefused(const v1::Hello& hello, const Status& why, Moment now) {
+  transition_.Begin(now);
+  transition_.Note(
+      {.kind = EventKind::kConsumerRefused,
+       .text = fmt::format("{} was refused: {}", ConsumerSubject(hello), why.message()),
+       .peer = hello.where()});
+  return End();
+}
+
 void DispatcherMachine::Hear(StreamId stream, v1::AttachRequest request) {
   const StreamFacts* open = facts().FindStream(stream);
   if (!open->owner.is_set()) {
@@ -256,9 +266,9 @@ void DispatcherMachine::StepDown(const std::string& why, std::uint64_t seen) {
   stepped_down_ = Unavailable(
       fmt::format("this dispatcher's term {} is over: {}; connect again", facts().term(), why));
   seen_term_ = seen;
-  transition_.Note({.kind = EventKind::kTermOver,
-                    .text = fmt::format("This dispatcher's term {} is over: {}", facts().term(),
-                                        why)});
+  transition_.Note(
+      {.kind = EventKind::kTermOver,
+       .text = fmt::format("This dispatcher's term {} is over: {}", facts().term(), why)});
   while (!facts().streams().empty()) {
     transition_.Close(facts().streams().begin()->first, stepped_down_);
   }

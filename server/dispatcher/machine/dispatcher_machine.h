@@ -54,6 +54,8 @@ class DispatcherMachine {
   Actions OnStreamOpened(StreamId stream, bool of_worker, Moment now, std::string peer = {});
   Actions OnStreamClosed(StreamId stream, Moment now);
   Actions OnAttach(StreamId stream, v1::AttachRequest request, Moment now);
+  /// The adapter has refused this hello, because its peer lacks a right. Only people are told.
+  Actions OnHelloRefused(const v1::Hello& hello, const Status& why, Moment now);
   Actions OnWork(StreamId stream, const v1::WorkRequest& request, Moment now);
   Actions OnTick(Moment now);
   Actions OnPlanCompiled(const std::string& key,

@@ -103,9 +103,9 @@ void EventLog::Add(NewEvent event, Time now) {
   NewEvent& all = open->what;
   all.count += std::min(event.count, std::numeric_limits<std::uint32_t>::max() - all.count);
   if (all.peer != event.peer) all.peer.clear();
-  all.text = Sentence(fmt::format("{} {}{}. The last: {}", all.count, TextOf(all.kind).many,
-                                  all.job.empty() ? "" : fmt::format(" (job {})", all.job),
-                                  event.text));
+  all.text =
+      Sentence(fmt::format("{} {}{}. The last: {}", all.count, TextOf(all.kind).many,
+                           all.job.empty() ? "" : fmt::format(" (job {})", all.job), event.text));
 }
 
 void EventLog::DetachJob(const std::string& job) {
@@ -132,11 +132,10 @@ std::size_t EventLog::CountOpen(EventKind kind, Time now) const {
 void EventLog::DropOne() {
   std::array<std::size_t, kEventKinds> counts{};
   for (const PastEvent& event : events_) ++counts[static_cast<std::size_t>(event.what.kind)];
-  const auto most = static_cast<EventKind>(std::max_element(counts.begin(), counts.end()) -
-                                           counts.begin());
-  events_.erase(std::find_if(events_.begin(), events_.end(), [&](const PastEvent& event) {
-    return event.what.kind == most;
-  }));
+  const auto most =
+      static_cast<EventKind>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+  events_.erase(std::find_if(events_.begin(), events_.end(),
+                             [&](const PastEvent& event) { return event.what.kind == most; }));
 }
 
 }  // namespace millrace

@@ -17,11 +17,10 @@ void AddJudged(const v1::Tuning& before, const v1::Tuning& now, const NewEvent& 
                std::vector<NewEvent>& events) {
   for (const v1::TuneDecision& decision : now.decisions()) {
     if (decision.outcome() == kTrying) continue;
-    const bool known = std::any_of(before.decisions().begin(), before.decisions().end(),
-                                   [&](const v1::TuneDecision& earlier) {
-                                     return earlier.number() == decision.number() &&
-                                            earlier.outcome() != kTrying;
-                                   });
+    const bool known = std::any_of(
+        before.decisions().begin(), before.decisions().end(), [&](const v1::TuneDecision& earlier) {
+          return earlier.number() == decision.number() && earlier.outcome() != kTrying;
+        });
     if (known) continue;
     NewEvent& event = events.emplace_back(of);
     event.text = fmt::format("{}: {}", of.text, TuneLine(decision));
@@ -66,16 +65,16 @@ std::vector<NewEvent> EventsOf(const Worker& worker, const v1::WorkRequest& repo
   }
   for (const v1::PlanState& plan : report.plans()) {
     if (plan.phase() != v1::FAILED || HasFailed(worker.report, plan.fingerprint())) continue;
-    events.push_back(
-        {.kind = EventKind::kPlanFailed,
-         .text = fmt::format("{} cannot build batches of plan {}: {}",
-                             WorkerSubject(report), plan.fingerprint(), plan.error()),
-         .peer = report.name()});
+    events.push_back({.kind = EventKind::kPlanFailed,
+                      .text = fmt::format("{} cannot build batches of plan {}: {}",
+                                          WorkerSubject(report), plan.fingerprint(), plan.error()),
+                      .peer = report.name()});
   }
   // The first tuning on a dispatcher has decisions that an earlier one was told of.
   if (report.has_tuning() && worker.tuning_told != Time{}) {
     AddJudged(worker.tuning, report.tuning(),
-              {.kind = EventKind::kTuning, .text = WorkerSubject(report), .peer = report.name()}, events);
+              {.kind = EventKind::kTuning, .text = WorkerSubject(report), .peer = report.name()},
+              events);
   }
   return events;
 }

@@ -81,20 +81,20 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   const bool was_heard = IsHeard(worker, transition_.now(), options_);
   const std::set<std::string> was_ready = worker.ready;
   const Duration silence = transition_.now() - worker.heard;
-  const v1::WorkRequest report = Trimmed(request);
+  v1::WorkRequest report = Trimmed(request);
   std::vector<NewEvent> events = EventsOf(worker, report);
-  transition_.Apply(WorkerReported{id, report, stream, transition_.now()});
+  transition_.Apply(WorkerReported{id, std::move(report), stream, transition_.now()});
   for (NewEvent& event : events) transition_.Note(std::move(event));
   if (lost_.erase(id) > 0) {
     transition_.Note({.kind = EventKind::kWorkerReturned,
                       .text = fmt::format("{} is back: it had said nothing for {:.0f} s",
-                                          WorkerSubject(report), ToSeconds(silence)),
-                      .peer = report.name()});
+                                          WorkerSubject(request), ToSeconds(silence)),
+                      .peer = request.name()});
   }
   if (request.bye()) {
     transition_.Note({.kind = EventKind::kWorkerLeft,
-                      .text = WorkerSubject(report) + " left in order",
-                      .peer = report.name()});
+                      .text = WorkerSubject(request) + " left in order",
+                      .peer = request.name()});
     return Drop(id);
   }
   CompareFiles(id, request);

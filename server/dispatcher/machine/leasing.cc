@@ -84,9 +84,8 @@ void Leasing::NoteReport(const SessionFacts& session, const v1::Report& report,
                          const std::vector<LeaseFacts>& held) {
   for (NewEvent& event : EventsOf(session, report)) transition_.Note(std::move(event));
   if (report.failing().empty()) return;
-  const std::map<Number, std::uint32_t> given_up =
-      session.leases.GivenUp(held, FromProto(report.last_lease()), FromProto(report.next()),
-                             session.plan->steps.stride());
+  const std::map<Number, std::uint32_t> given_up = session.leases.GivenUp(
+      held, FromProto(report.last_lease()), FromProto(report.next()), session.plan->steps.stride());
   for (const v1::Failing& failing : report.failing()) {
     const Number id = FromProto(failing.worker());
     const auto leases = given_up.find(id);
@@ -94,14 +93,13 @@ void Leasing::NoteReport(const SessionFacts& session, const v1::Report& report,
     const Worker* worker = facts_.FindWorker(id);
     if (worker != nullptr) moved_[id] = {MovedFrom(id) + leases->second, transition_.now()};
     const std::string name = worker != nullptr ? worker->report.name() : id.ToString();
-    transition_.Note(
-        {.kind = EventKind::kLeasesMoved,
-         .text = fmt::format("{} gave up {} leases of worker {}, which move to others: {}",
-                             ConsumerSubject(session.hello), leases->second, name,
-                             failing.reason()),
-         .job = session.hello.job(),
-         .peer = name,
-         .count = leases->second});
+    transition_.Note({.kind = EventKind::kLeasesMoved,
+                      .text = fmt::format(
+                          "{} gave up {} leases of worker {}, which move to others: {}",
+                          ConsumerSubject(session.hello), leases->second, name, failing.reason()),
+                      .job = session.hello.job(),
+                      .peer = name,
+                      .count = leases->second});
   }
 }
 

@@ -71,11 +71,11 @@ void Sessions::Wait(Number id, const std::string& why) {
 
 void Sessions::Fail(Number id, const Status& status, EventKind kind) {
   const v1::Hello& hello = facts_.FindSession(id)->hello;
-  transition_.Note({.kind = kind,
-                    .text = fmt::format("{} {}: {}", ConsumerSubject(hello), FateOf(kind),
-                                        status.message()),
-                    .job = hello.job(),
-                    .peer = hello.where()});
+  transition_.Note(
+      {.kind = kind,
+       .text = fmt::format("{} {}: {}", ConsumerSubject(hello), FateOf(kind), status.message()),
+       .job = hello.job(),
+       .peer = hello.where()});
   Close(id, status);
 }
 
@@ -128,10 +128,10 @@ Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job,
   }
   const std::string who = owner ? *owner : "an operator";
   transition_.Apply(JobTurnedOut{job, facts_.last_number()});
-  transition_.Note({.kind = EventKind::kJobTurnedOut,
-                    .text = fmt::format("Job {} was ended by {}, with {} sessions", job, who,
-                                        ids.size()),
-                    .job = job});
+  transition_.Note(
+      {.kind = EventKind::kJobTurnedOut,
+       .text = fmt::format("Job {} was ended by {}, with {} sessions", job, who, ids.size()),
+       .job = job});
   for (const Number id : ids) Close(id, Aborted(fmt::format("job {} was ended by {}", job, who)));
   v1::EndJobResponse response;
   response.set_sessions(static_cast<std::uint32_t>(ids.size()));
@@ -144,8 +144,9 @@ void Sessions::Tick() {
     if (transition_.now() - session.heard >= options_.session_timeout) silent.push_back(id);
   }
   for (const Number id : silent) {
-    Fail(id, Unavailable(fmt::format("session {} was silent for {:.0f} s and has ended",
-                                     id.ToString(), ToSeconds(options_.session_timeout))),
+    Fail(id,
+         Unavailable(fmt::format("session {} was silent for {:.0f} s and has ended", id.ToString(),
+                                 ToSeconds(options_.session_timeout))),
          EventKind::kConsumerLost);
   }
 }

@@ -186,6 +186,7 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
         logger_->Warning(
             "pipeline refused",
             {{"who", stream->peer().ToString()}, {"job", message.hello().job()}, {"why", refused}});
+        Perform(dispatcher_->OnHelloRefused(message.hello(), refused, Now()));
         stream->Close(refused);
         return;
       }

@@ -306,9 +306,8 @@ TEST_CASE("the last events stand below, and those that tell of harm stand out", 
   add("worker_joined", "Worker w1 joined.", 90);
   add("worker_lost", "Worker w1\033 is lost.", 3);
   const auto frame = TopFrame(nullptr, now, {});
-  const auto heading = std::find_if(frame.begin(), frame.end(), [](const TopLine& line) {
-    return line.text == "LAST EVENTS";
-  });
+  const auto heading = std::find_if(frame.begin(), frame.end(),
+                                    [](const TopLine& line) { return line.text == "LAST EVENTS"; });
   REQUIRE(frame.end() - heading >= 3);
   CHECK(heading[1].text == "3 s ago: Worker w1? is lost.");
   CHECK(heading[1].style == TopLine::Style::kAlarm);

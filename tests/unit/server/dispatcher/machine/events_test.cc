@@ -165,7 +165,6 @@ TEST_CASE("a thousand workers that are lost at once are one event", "[events][wo
 
 TEST_CASE("workers and consumers that break the rules are told of", "[events][hostile]") {
   Harness h;
-  h.options.max_workers = 1;
   v1::WorkRequest request = h.workers[h.AddWorker("w1")];
   request.mutable_self()->set_address("0.0.0.0:7701");
   h.Work(h.Open(true), request);
@@ -175,6 +174,17 @@ TEST_CASE("workers and consumers that break the rules are told of", "[events][ho
   h.Attach(hello);
   CHECK_THAT(EventOfKind(h, "consumer_refused").text(), Contains("protocol"));
   CHECK(EventOfKind(h, "consumer_refused").job().empty());
+}
+
+TEST_CASE("a consumer without the right to its dataset is told of, but not to the job's owner",
+          "[events]") {
+  Harness h;
+  h.Do(h.dispatcher->OnHelloRefused(MakeHello(HelloOptions{}),
+                                    PermissionDenied("eve may not read dataset 'd'"), h.now));
+  const v1::Event refused = EventOfKind(h, "consumer_refused");
+  CHECK(refused.job().empty());
+  CHECK(refused.peer() == "host7:4121");
+  CHECK_THAT(refused.text(), Contains("Rank 0 of job x") && Contains("may not read"));
 }
 
 TEST_CASE("one worker more than the limit is told of, with its name", "[events][work]") {
@@ -228,8 +238,7 @@ TEST_CASE("a consumer with a cursor resumes at its place", "[events]") {
   hello.set_cursor_fingerprint(welcome.fingerprint());
   h.Attach(hello);
   CHECK_THAT(EventOfKind(h, "consumer_resumed").text(),
-             Contains("Rank 0 of job after at host7:4121 resumed at " +
-                      Position{1, 8}.ToString()));
+             Contains("Rank 0 of job after at host7:4121 resumed at " + Position{1, 8}.ToString()));
   hello.set_job("other");
   hello.set_nonce(std::string(16, 'c'));
   hello.mutable_pipeline()->set_yaml(Yaml("seed=9\n"));
@@ -399,8 +408,8 @@ TEST_CASE("a decision of tuning is told once it is judged", "[events][tune]") {
   h.Work(worker, request);
   const v1::Event tuning = EventOfKind(h, "tuning");
   CHECK(tuning.count() == 1);
-  CHECK_THAT(tuning.text(), Contains("Worker w1 at w1:7701: nobody waited: threads 3 -> 4") &&
-                                Contains("kept."));
+  CHECK_THAT(tuning.text(),
+             Contains("Worker w1 at w1:7701: nobody waited: threads 3 -> 4") && Contains("kept."));
 
   const StreamId stream = h.Attach(HelloOptions{});
   v1::Report report;

@@ -56,6 +56,29 @@ TEST_CASE("no gap lies in an epoch that is not wanted", "[lease]") {
   CHECK(LeaseTable().Gaps(steps, {3, 0}, 100, 3).empty());
 }
 
+TEST_CASE("a consumer gives up what it had, has not passed, and holds no more", "[lease]") {
+  constexpr std::uint64_t kStride = 8;
+  LeaseTable leases;
+  leases.Report({Held(1, {0, 0}, 2), Held(2, {0, 16}, 2), Held(3, {0, 32}, 2)}, {1, 3}, {});
+  LeaseFacts other = Held(4, {0, 48}, 1);
+  other.worker = {1, 98};
+  leases.Sent(other);
+  LeaseFacts copy = Held(5, {0, 32}, 2);
+  copy.copy = true;
+  leases.Sent(copy);
+  leases.Sent(Held(6, {0, 56}, 1));
+  const auto given_up = [&](std::vector<LeaseFacts> held, std::uint64_t last, Position next) {
+    return leases.GivenUp(held, {1, last}, next, kStride);
+  };
+  using Counts = std::map<Number, std::uint32_t>;
+  CHECK(given_up({Held(2, {0, 16}, 2), Held(3, {0, 32}, 2)}, 3, {0, 16}).empty());
+  CHECK(given_up({Held(2, {0, 24}, 1), Held(3, {0, 32}, 2)}, 3, {0, 24}).empty());
+  CHECK(given_up({Held(2, {0, 16}, 2)}, 3, {0, 16}) == Counts{{{1, 99}, 1}});
+  CHECK(given_up({Held(2, {0, 16}, 1)}, 3, {0, 16}) == Counts{{{1, 99}, 2}});
+  CHECK(given_up({}, 5, {0, 16}) == Counts{{{1, 98}, 1}, {{1, 99}, 2}});
+  CHECK(given_up({}, 6, {1, 0}).empty());
+}
+
 TEST_CASE("a lease on its way covers until the consumer has seen it", "[lease]") {
   const StepArithmetic steps = Steps(80, false);
   LeaseTable leases;

@@ -1,0 +1,45 @@
+"""What happened to a service, as status and top tell it."""
+
+from harness import check, cluster, wait_for
+from test_streams import DATA
+
+SLOW = ["--delay", "0.05", "--prefetch-bytes", "60000"]
+
+
+def events(c, kind):
+    return [e for e in c.status()["events"] if e["kind"] == kind]
+
+
+def test_a_worker_that_is_killed_is_an_event_in_status_and_top():
+    with cluster(DATA) as c:
+        dispatcher = c.dispatcher()
+        doomed = c.worker(extra=["--name", "doomed"])
+        c.worker(extra=["--name", "other"])
+        c.consumer(2, epochs=0, job="watched", extra=SLOW)
+        wait_for(lambda: any(w["name"] == "doomed" and w["leases"] > 0 for w in c.status()["workers"]),
+                 "the worker gets no lease")
+        check([e["number"] for e in c.status()["events"]][0] == "1", "the first event is numbered 1")
+        check(c.status()["events"][0]["kind"] == "dispatcher_began", str(c.status()["events"]))
+        check(events(c, "job_began")[0]["job"] == "watched", str(events(c, "job_began")))
+        doomed.kill()
+        lost = wait_for(lambda: events(c, "worker_lost"), "nobody says that the worker is lost")[0]
+        check(lost["peer"] == "doomed" and lost["count"] == 1, str(lost))
+        check("Worker doomed at 127.0.0.1:" in lost["text"] and " leases move to others" in lost["text"],
+              str(lost))
+        check(0 <= lost["age_seconds"] < 90, str(lost))
+        moved = events(c, "leases_moved")
+        check(moved and moved[0]["job"] == "watched" and moved[0]["peer"] == "doomed" and
+              moved[0]["count"] > 0, str(moved))
+        for shown in (c.run("status", "--address", c.address),
+                      c.run("top", "--once", "--address", c.address)):
+            check("Worker doomed at" in shown and "is lost" in shown, shown)
+        check("events, the last ones" in c.run("status", "--address", c.address), "status")
+        check("LAST EVENTS" in c.run("top", "--once", "--address", c.address), "top")
+        # The next dispatcher knows nothing of that, and says so.
+        dispatcher.kill()
+        c.dispatcher(c.address)
+        first = c.status()["events"][0]
+        check(first["kind"] == "took_over" and first["number"] == "1", str(first))
+        check(not events(c, "worker_lost"), str(c.status()["events"]))
+        wait_for(lambda: events(c, "consumer_resumed"), "the trainer's return is no event")
+        wait_for(lambda: events(c, "worker_joined"), "the worker's return is no event")
