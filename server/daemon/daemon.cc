@@ -122,6 +122,7 @@ Daemon::Daemon(const DaemonOptions& options, const DaemonSecurity& security,
       log_(std::move(log)),
       on_broken_(std::move(on_broken)),
       clock_(std::move(clock)),
+      began_unix_seconds_(clock_->UnixSeconds()),
       etcd_tls_(security.etcd),
       control_guard_("control", security, log_),
       batch_guard_("batches", security, log_),
@@ -305,12 +306,15 @@ Status Daemon::StartProbes() {
 
 void Daemon::AddMetrics(MetricSet& metrics) {
   metrics.Add(Metric::kBuildInfo, {MILLRACE_VERSION}, 1);
+  metrics.Add(Metric::kStart, {}, static_cast<double>(began_unix_seconds_));
   for (const auto& [kind, count] : library_->file_failures()) {
     metrics.Add(Metric::kFileVerifyFailures, {kind}, static_cast<double>(count));
   }
   for (const std::string& id : library_->dataset_ids()) {
     const auto dataset = library_->GetStatus(id);
-    if (!worker_ || !dataset.ok() || !dataset->open) continue;
+    if (!dataset.ok()) continue;
+    metrics.Add(Metric::kDatasetFailed, {id}, dataset->error.empty() ? 0 : 1);
+    if (!worker_ || !dataset->open) continue;
     metrics.Add(Metric::kDatasetUnverified, {id, dataset->kind}, dataset->unverified);
   }
   if (dispatcher_) {

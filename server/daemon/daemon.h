@@ -71,6 +71,7 @@ class Daemon {
   const std::shared_ptr<Logger> log_;
   const std::function<void(const Status&)> on_broken_;
   const std::shared_ptr<const Clock> clock_;
+  const std::int64_t began_unix_seconds_;
   const std::shared_ptr<TlsFolder> etcd_tls_;  // null: none
   PortGuard control_guard_;
   PortGuard batch_guard_;

@@ -3,6 +3,26 @@
 #include "server/dispatcher/machine/status.h"
 
 namespace millrace {
+namespace {
+
+/// Whether the worker has opened a dataset of this id, and it is another one than `here`.
+bool Differs(const Worker& worker, const std::string& id, const v1::DatasetState& here) {
+  const auto there = worker.report.datasets().find(id);
+  return there != worker.report.datasets().end() && !there->second.digest().empty() &&
+         there->second.digest() != here.digest();
+}
+
+/// Counts the differing workers of each dataset that is open here.
+void AddDifferingWorkers(const DispatcherFacts& facts, MetricSet& metrics) {
+  for (const auto& [id, here] : facts.datasets()) {
+    if (here.digest().empty()) continue;
+    double differing = 0;
+    for (const auto& [number, worker] : facts.workers()) differing += Differs(worker, id, here);
+    metrics.Add(Metric::kDifferingWorkers, {id}, differing);
+  }
+}
+
+}  // namespace
 
 void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                           const DispatcherTally& tally, Time now, double unix_seconds,
@@ -19,9 +39,13 @@ void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherO
   for (const v1::WorkerStatus& worker : status.workers()) {
     metrics.Add(Metric::kWorkers, {worker.state()}, 1);
   }
+  AddDifferingWorkers(facts, metrics);
   double prefetched = 0;
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
     metrics.Add(Metric::kConsumers, {consumer.state()}, 1);
+    if (consumer.state() == "live" && consumer.replica() == 0) {
+      metrics.Add(Metric::kJobConsumers, {consumer.job()}, 1);
+    }
     prefetched += static_cast<double>(consumer.buffered_bytes());
   }
   metrics.Add(Metric::kPrefetchBytes, {}, prefetched);

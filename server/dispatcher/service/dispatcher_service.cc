@@ -95,21 +95,30 @@ bool DispatcherService::MayLead() {
   return lost_.ok();
 }
 
+template <class Event>
+void DispatcherService::Handle(Event event) {
+  const auto began = std::chrono::steady_clock::now();
+  event();
+  events_.Observe(ToSeconds(std::chrono::steady_clock::now() - began));
+}
+
 void DispatcherService::Loop() {
   if (MayLead()) Perform(dispatcher_->OnTick(Now()));
   auto next_tick = std::chrono::steady_clock::now() + options_.tick;
   while (!queue_->closed()) {
     for (auto& task : queue_->TakeAll(next_tick)) {
       if (!MayLead()) break;
-      task();
+      Handle(task);
     }
     const auto now = std::chrono::steady_clock::now();
     if (now < next_tick || !MayLead()) continue;
     next_tick = now + options_.tick;
     last_round_ = clock_->Now();
     event_began_ = traces_->tracer().Begin();
-    Perform(dispatcher_->OnTick(Now()));
-    TendTrace();
+    Handle([this] {
+      Perform(dispatcher_->OnTick(Now()));
+      TendTrace();
+    });
   }
   for (auto& task : queue_->TakeAll(next_tick)) {
     if (MayLead()) task();
@@ -321,6 +330,7 @@ void DispatcherService::AddMetrics(MetricSet& metrics) {
   const Result<MetricSet> asked = Ask<MetricSet>("GetStatus", [this, metrics]() mutable {
     const auto unix_seconds = static_cast<double>(clock_->UnixSeconds());
     AddDispatcherMetrics(*dispatcher_, options_, tally_, clock_->Now(), unix_seconds, metrics);
+    metrics.Set(Metric::kEventSeconds, {}, events_);
     return Result<MetricSet>(std::move(metrics));
   });
   if (asked.ok()) metrics = *asked;

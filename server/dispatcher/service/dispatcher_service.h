@@ -110,6 +110,9 @@ class DispatcherService final : public RunningDispatcher {
                     std::shared_ptr<Logger> logger, DispatcherHooks hooks, TermRecords begun);
 
   void Loop();
+  /// Handles an event, and counts how long that took.
+  template <class Event>
+  void Handle(Event event);
   /// Whether the next event may be handled. If not, the loop ends.
   bool MayLead();
   Moment Now() const;
@@ -171,6 +174,7 @@ class DispatcherService final : public RunningDispatcher {
   Time begin_again_at_;     // when to try again if that failed
   Status lost_;             // not ok: another one may lead
   Time event_began_;        // when the present event began; unset if no trace is taken
+  Histogram events_;        // how long each event took
   std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;
 

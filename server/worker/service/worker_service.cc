@@ -246,13 +246,18 @@ std::string WorkerService::FindStage(std::uint64_t build) {
   return {};
 }
 
+MemoryUse WorkerService::UseOfMemory() {
+  MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
+  use.plugins = MemoryOf(plugins_);
+  return use;
+}
+
 std::optional<std::uint64_t> WorkerService::WatchMemory() {
   if (options_.memory_limit == 0) {
     machine_.OnPools(UseOfPools(plugins_), std::nullopt);
     return std::nullopt;
   }
-  MemoryUse use = options_.memory_use ? options_.memory_use() : ReadMemoryUse();
-  use.plugins = MemoryOf(plugins_);
+  MemoryUse use = UseOfMemory();
   const std::uint64_t built = machine_.queue().built_bytes() + machine_.queue().kept_bytes();
   std::optional<std::uint64_t> cache_limit;
   const BuiltExamples* const examples = provider_->examples();
@@ -323,6 +328,11 @@ void WorkerService::AddMetrics(MetricSet& metrics) {
   }
   metrics.Add(Metric::kColumnExamples, {},
               static_cast<double>(machine_.measuring().measured_examples()));
+  const MemoryUse use = UseOfMemory();
+  metrics.Add(Metric::kMemory, {}, static_cast<double>(use.anonymous + use.shared + use.plugins));
+  if (options_.memory_limit != 0) {
+    metrics.Add(Metric::kMemoryLimit, {}, static_cast<double>(options_.memory_limit));
+  }
   metrics.Add(Metric::kSendBlockedSeconds, {}, machine_.SendBlockedSeconds(clock_->Now()));
 }
 

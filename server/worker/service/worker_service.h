@@ -167,6 +167,8 @@ class WorkerService final : public WorkerEndpoint,
   void OnWorkWritten(std::uint64_t attempt);
   void OnWorkClosed(std::uint64_t attempt, const Status& status);
 
+  /// The memory of the process, and of its plugins when they were last looked at.
+  MemoryUse UseOfMemory() MILLRACE_REQUIRES(mutex_);
   /// Changes the memory budget of built batches so that the process stays within its limit.
   /// Returns the limit that the cache of examples has to get for that; none: it stays.
   std::optional<std::uint64_t> WatchMemory() MILLRACE_REQUIRES(mutex_);

@@ -67,6 +67,36 @@ TEST_CASE("dropped examples count by the names of the plan, and those without a 
   CHECK(c.Value(Metric::kExamplesDropped, {"excluded"}) == 0);
 }
 
+TEST_CASE("workers whose copy of an open dataset differs are counted", "[metrics]") {
+  Counted c;
+  v1::DatasetState here;
+  here.set_digest(std::string(32, '1'));
+  c.harness.Do(c.harness.dispatcher->OnDataset("stdlib", here, c.harness.now));
+  c.harness.Do(c.harness.dispatcher->OnDataset("closed", {}, c.harness.now));
+  const StreamId stream = c.harness.AddWorker("w1");
+  v1::WorkRequest& request = c.harness.workers[stream];
+  const auto differing_if_digest_is = [&](const std::string& digest) {
+    (*request.mutable_datasets())["stdlib"].set_digest(digest);
+    c.harness.Work(stream, request);
+    return c.Value(Metric::kDifferingWorkers, {"stdlib"});
+  };
+  CHECK(differing_if_digest_is("") == 0);
+  CHECK(differing_if_digest_is(std::string(32, '2')) == 1);
+  CHECK(differing_if_digest_is(here.digest()) == 0);
+  CHECK(c.Value(Metric::kDifferingWorkers, {"closed"}) == -1);
+}
+
+TEST_CASE("a job's live consumers are counted by rank, not by replica", "[metrics]") {
+  Counted c;
+  CHECK(c.Metrics().values(Metric::kJobConsumers).empty());
+  const StreamId stream = c.harness.Attach(HelloOptions{.job = "a", .nonce = 'a'});
+  CHECK(c.Value(Metric::kJobConsumers, {"a"}) == 1);
+  c.harness.Attach(HelloOptions{.job = "a", .nonce = 'b', .replica = 1});
+  CHECK(c.Value(Metric::kJobConsumers, {"a"}) == 1);
+  c.harness.Bye(stream);
+  CHECK(c.Value(Metric::kJobConsumers, {"a"}) == -1);
+}
+
 TEST_CASE("each branch of a job's mix has its passes, and a job without one has none",
           "[metrics]") {
   Counted c;

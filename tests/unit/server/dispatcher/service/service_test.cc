@@ -334,6 +334,18 @@ TEST_CASE("a store that cannot go on is reported, and nobody is welcomed on its 
   CHECK_FALSE(HasWelcome(stream->written()));
 }
 
+TEST_CASE("every event of the loop has its time in the metrics", "[service][metrics]") {
+  Fixture f;
+  const auto events = [&] {
+    MetricSet metrics;
+    f.service->AddMetrics(metrics);
+    return metrics.histograms(Metric::kEventSeconds).at({}).count();
+  };
+  const std::uint64_t before = events();
+  f.service->Tick();
+  CHECK(events() >= before + 2);
+}
+
 TEST_CASE("a worker over the service is known to status with its answers", "[service]") {
   Fixture f;
   auto stream = std::make_shared<FakeStream<v1::WorkResponse>>();

@@ -160,6 +160,8 @@ TEST_CASE("processes of plugins are reported, shown in metrics, and leave less f
   MetricSet metrics;
   f.worker->AddMetrics(metrics);
   const std::vector<std::string> first = {"speech:Corpus", "0"};
+  CHECK(metrics.values(Metric::kMemory).at({}) == kLimit - 600);
+  CHECK(metrics.values(Metric::kMemoryLimit).at({}) == kLimit);
   CHECK(metrics.values(Metric::kPluginMemory).at({"speech:Corpus"}) == kLimit - 600);
   CHECK(metrics.values(Metric::kPluginProcessMemory).at(first) == 6000);
   CHECK(metrics.values(Metric::kPluginRestarts).at(first) == 4);
