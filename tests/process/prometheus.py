@@ -60,7 +60,7 @@ def check_names(query, where, known):
         every |= known[metric]
         for label in re.findall(r"(\w+)\s*[=!]~?\s*\"", matchers):
             check(label in known[metric], f"{where}: {metric} has no label {label}")
-    for group in re.findall(r"\b(?:by|without|on|ignoring|group_left|group_right)X:
+    for group in re.findall(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^()]*)\)", query):
         for label in filter(None, re.split(r"[\s,]+", group)):
             check(label in every, f"{where}: no metric of the query has the label {label}: {query}")
 
