@@ -91,8 +91,8 @@ def expanded(query):
     return query
 
 
-def busy_fleet(c):
-    """A daemon with certificates, a cache on disk and a plugin, and a job of each kind."""
+def serve(c):
+    """Starts a daemon with certificates, a cache on disk and a plugin."""
     tls = c.folder / "tls"
     c.run("certs", tls)
     plugin = c.folder / "plugin"
@@ -100,20 +100,26 @@ def busy_fleet(c):
     (plugin / "slow.py").write_text(SLOW)
     config = c.folder / "serve.yaml"
     config.write_text(f"plugins: {{slow: {{path: {plugin}, python: {numpy_python()}}}}}\n")
-    serve = c.serve(*PROBES, "--config", config, "--cache-dir", c.folder / "cache", "--tls", tls / "serve")
-    secure = ("--delay", "0.02", "--tls", tls / "trainer", "--address", c.address)
+    return c.serve(*PROBES, "--config", config, "--cache-dir", c.folder / "cache", "--tls", tls / "serve")
+
+
+def begin_jobs(c):
+    """Starts a job over the dataset, with the cache, and one over the plugin."""
+    secure = ("--delay", "0.02", "--tls", c.folder / "tls" / "trainer")
     c.pipeline.write_text(c.pipeline.read_text() + "cache: {examples: disk}\n")
     c.consumer(2, epochs=0, job="train", extra=secure)
     c.pipeline = c.folder / "plugin.yaml"
     c.pipeline.write_text('millrace: 1\nsource: {python: "slow:Slow"}\nbatch: {size: 2}\n')
     c.consumer(1, epochs=0, job="speech", extra=secure)
-    return serve
 
 
 def test_every_query_of_the_dashboard_finds_series_over_a_daemon_at_work():
     program("prometheus")
     with cluster(DATA) as c:
-        p = Prometheus(c, {"main": [metrics_address(busy_fleet(c))]})
+        p = Prometheus(c, {"main": [metrics_address(serve(c))]})
+        # Jobs begin later, so that Prometheus sees what they add.
+        wait_for(lambda: p.query("millrace_leader == 1"), "Prometheus does not see the daemon")
+        begin_jobs(c)
         missing = dict.fromkeys(queries())
         end = time.monotonic() + PATIENCE
         while missing and time.monotonic() < end:
