@@ -16,7 +16,7 @@ SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 WIDTH = 24  # of Grafana's grid
 # Units of Grafana that the panels use.
 UNITS = {"short", "none", "s", "bytes", "Bps", "percentunit"}
-# Functions that Grafana knows and Prometheus does not.
+# Grafana puts a length of time in its place.
 INTERVAL = "$__rate_interval"
 
 
@@ -66,12 +66,16 @@ def test_the_dashboard_is_well_formed():
     check(set(variables()) == {"datasource", "fleet", "job", "instance"}, variables().keys())
 
 
+def check_variables(query, where):
+    for name in re.findall(r"\$\{?(\w+)", query.replace(INTERVAL, "")):
+        check(name in variables(), f"{where}: there is no variable {name}")
+
+
 def test_every_query_of_the_dashboard_names_what_exists():
     known = labels_by_series()
     for title, query in queries():
         check_names(query, title, known)
-        for name in re.findall(r"\$\{?(\w+)", query.replace(INTERVAL, "")):
-            check(name in variables(), f"{title}: there is no variable {name}")
+        check_variables(query, title)
         legends = [t["legendFormat"] for panel in plots() for t in panel["targets"] if t["expr"] == query]
         for label in re.findall(r"\{\{(\w+)\}\}", " ".join(legends)):
             check(any(label in known[m] for m in re.findall(r"\b(?:millrace_\w+|up)\b", query)),
@@ -80,6 +84,8 @@ def test_every_query_of_the_dashboard_names_what_exists():
         if variable["type"] == "query":
             metric, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"]).groups()
             check_names(metric, variable["name"], known)
+            check_variables(metric, variable["name"])
+            check(variable["definition"] == variable["query"]["query"], f"{variable['name']}: definition")
             check(label in known[metric.split("{")[0]], f"{variable['name']}: label {label}")
 
 
