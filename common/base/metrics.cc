@@ -38,7 +38,8 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        false,
        {"dataset"},
-       "workers whose copy of the dataset differs from the dispatcher's, so that they get no work of it"},
+       "workers whose copy of the dataset differs from the dispatcher's, so that they get no work "
+       "of it"},
       {kConsumers,
        "millrace_consumers",
        kGauge,
@@ -280,7 +281,8 @@ const std::vector<MetricSpec>& MetricTable() {
        true,
        false,
        {},
-       "time of the dispatcher's event loop for one event: messages of a peer, a request, or a tick"},
+       "time of the dispatcher's event loop for one event: messages of a peer, a request, or a "
+       "tick"},
       {kStoreCommitSeconds,
        "millrace_store_commit_seconds",
        kHistogram,
