@@ -30,6 +30,7 @@
 #include "server/daemon/log_limit.h"
 #include "server/daemon/option_flags.h"
 #include "server/daemon/options.h"
+#include "server/daemon/service_manager.h"
 #include "server/daemon/shutdown_limit.h"
 #include "server/daemon/start_limit.h"
 #include "server/dataset/kinds/product_kinds.h"
@@ -162,6 +163,13 @@ int Fail(const Status& status) {
   }
 }
 
+/// A service manager that does not hear changes nothing for those who are served.
+void Tell(LevelFilter& log, const std::string& lines) {
+  if (const Status told = TellServiceManager(lines); !told.ok()) {
+    log.Warning("the service manager was not told", {{"why", told}});
+  }
+}
+
 /// Reads the configuration again and takes over what can change while the daemon runs: `options` is
 /// what is in force, before and after. One with an error changes nothing.
 void Reload(const Arguments& arguments, const HostLimits& host, DaemonOptions& options,
@@ -241,6 +249,7 @@ int Run(const Arguments& arguments) {
     }
   }
   EndStartLimit();
+  Tell(*log, "READY=1\nSTATUS=listening on " + (*daemon)->address());
 
   int signal_number = 0;
   while (sigwait(&waited_for, &signal_number) == 0 && signal_number == SIGHUP) {
@@ -248,6 +257,7 @@ int Run(const Arguments& arguments) {
   }
   log->Info("stopping", {{"signal", signal_number == SIGTERM ? "SIGTERM" : "SIGINT"},
                          {"grace", options->grace}});
+  Tell(*log, StoppingNotice(options->grace));
   const ShutdownLimit limit(signals, options->grace, log);
   (*daemon)->DrainAndStop();
   daemon->reset();

@@ -41,6 +41,15 @@ class Skipped(Exception):
     """The test needs something that is missing here; the message says what."""
 
 
+def deploy(seconds):
+    """Gives a test the label `deploy`: `tests/run --deploy` runs it, and CI does not. It may take
+    `seconds`."""
+    def mark(function):
+        function.deploy_seconds = seconds
+        return function
+    return mark
+
+
 def check(condition, message):
     if not condition:
         raise Failure(message)

@@ -1,4 +1,9 @@
-"""Runs one process test by name, or lists them: run.py --list | run.py NAME."""
+"""Runs one process test by name, or lists them.
+
+  run.py NAME
+  run.py --list
+  run.py --list-deploy    those with the label `deploy`, as NAME=SECONDS
+"""
 
 import importlib
 import os
@@ -24,6 +29,10 @@ def main():
     sys.path.insert(0, str(HERE))
     if sys.argv[1:] == ["--list"]:
         print(";".join(sorted(tests())), end="")
+        return 0
+    if sys.argv[1:] == ["--list-deploy"]:
+        print(";".join(f"{name}={function.deploy_seconds}" for name, function in sorted(tests().items())
+                       if hasattr(function, "deploy_seconds")), end="")
         return 0
     function = tests()[sys.argv[1]]
     try:
