@@ -9,7 +9,9 @@ endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME millrace)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "The authors of Millrace <millrace@localhost>")
+set(MILLRACE_PACKAGE_CONTACT "The authors of Millrace <millrace@localhost>" CACHE STRING
+  "name and address of who publishes the packages")
+set(CPACK_PACKAGE_CONTACT ${MILLRACE_PACKAGE_CONTACT})
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL daemon cli Development)
@@ -23,11 +25,11 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_DAEMON_PACKAGE_NAME millrace-daemon)
 set(CPACK_DEBIAN_DAEMON_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_DAEMON_DESCRIPTION "training batches prepared outside of the trainer: daemon
- The dispatcher admits trainers and leases work. Workers read datasets, build
- batches and stream them to one consumer per GPU.
- .
- The package has the units millrace-serve, millrace-dispatcher and
- millrace-worker for systemd. None of them is started before it is enabled.")
+The dispatcher admits trainers and leases work. Workers read datasets, build
+batches and stream them to one consumer per GPU.
+
+The package has the units millrace-serve, millrace-dispatcher and
+millrace-worker for systemd. None of them is started before it is enabled.")
 set(CPACK_DEBIAN_DAEMON_PACKAGE_DEPENDS
   "systemd | systemd-standalone-sysusers | systemd-sysusers, passwd")
 set(CPACK_DEBIAN_DAEMON_PACKAGE_SUGGESTS "millrace-cli, python3-numpy")
@@ -38,14 +40,14 @@ set(CPACK_DEBIAN_DAEMON_PACKAGE_CONTROL_EXTRA
 set(CPACK_DEBIAN_CLI_PACKAGE_NAME millrace-cli)
 set(CPACK_DEBIAN_CLI_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_CLI_DESCRIPTION "training batches prepared outside of the trainer: commands
- The command millrace shows the status of a fleet, consumes batches as a
- trainer would, and makes, indexes, inspects and checks datasets and pipelines.")
+The command millrace shows the status of a fleet, consumes batches as a
+trainer would, and makes, indexes, inspects and checks datasets and pipelines.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libmillrace-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "training batches prepared outside of the trainer: C++ client
- The static library and headers with which a trainer in C++ reads batches, for
- find_package(Millrace).")
+The static library and headers with which a trainer in C++ reads batches, for
+find_package(Millrace).")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
   "libgrpc++-dev, libprotobuf-dev, libspdlog-dev, libfmt-dev, libssl-dev")
 
