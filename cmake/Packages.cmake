@@ -100,7 +100,7 @@ install(FILES ${debian}/sysusers.conf DESTINATION /usr/lib/sysusers.d RENAME mil
 install(FILES ${debian}/millraced.yaml DESTINATION /etc/millrace
   COMPONENT daemon EXCLUDE_FROM_ALL)
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/systemd/tls.conf
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/millrace-daemon/examples
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace
   COMPONENT daemon EXCLUDE_FROM_ALL)
 
 include(CPack)
