@@ -26,6 +26,23 @@ CONFIG = """datasets:
   stdlib: /data/stdlib
 shared_memory_group: millrace-trainers
 """
+PLUGIN = """import numpy as np
+__all__ = ["Numbers"]
+
+class Numbers:
+    def __len__(self):
+        return 100
+
+    def spec(self):
+        return {"value": "float32[3]"}
+
+    def __getitem__(self, i):
+        return {"value": np.full(3, i, np.float32)}
+"""
+PLUGIN_PIPELINE = """millrace: 1
+source: {python: "numbers_of:Numbers"}
+batch: {size: 4}
+"""
 
 
 def files_of(package):
@@ -121,6 +138,7 @@ def test_a_machine_serves_is_upgraded_under_a_job_and_is_as_before_after_a_purge
         check_members_of_the_group_share_memory(m)
         check_a_killed_daemon_comes_back(m)
         check_a_reload_takes_new_datasets(m)
+        check_a_plugin_runs(m)
         check_an_upgrade_loses_nothing(m, new)
         check_a_purge_leaves_nothing(m)
 
@@ -153,6 +171,21 @@ def check_a_reload_takes_new_datasets(m):
     m.run("systemctl", "reload", UNIT)
     wait_for(lambda: len(status(m)["datasets"]) == 2, "the new dataset is not served")
     check(main_process(m) == before, "a reload keeps the process")
+
+
+def check_a_plugin_runs(m):
+    m.run("apt-get", "install", "-q", "-y", "--no-install-recommends", "python3-numpy", network=True)
+    folder = m.root / "srv/plugins"
+    folder.mkdir()
+    (folder / "numbers_of.py").write_text(PLUGIN)
+    (m.root / "srv/plugin.yaml").write_text(PLUGIN_PIPELINE)
+    config = m.root / "etc/millrace/millraced.yaml"
+    config.write_text(config.read_text() + "plugins:\n  numbers_of: {path: /srv/plugins, python: "
+                      "/usr/bin/python3}\n")
+    m.run("systemctl", "restart", UNIT)
+    said = m.run("millrace", "consume", "/srv/plugin.yaml", "--job", "plugin", "--world-size", "1",
+                 "--epochs", "1")
+    check("25 batches" in said.stdout + said.stderr, said.stdout + said.stderr)
 
 
 def check_an_upgrade_loses_nothing(m, packages):

@@ -1,0 +1,109 @@
+"""The image: what deploy/image/build makes, run on its own files as an orchestrator would run it."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+from harness import Skipped, check, check_same, cluster, deploy, wait_for
+from machine import make_packages, need, run
+from test_streams import DATA
+
+SOURCE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
+IMAGE = SOURCE / "deploy" / "image"
+USER = "7700"
+# Arguments: the image's root, a folder for its volume, a dataset, the user, and what to run there.
+CONTAINER = """set -e
+root=$1 state=$2 dataset=$3 user=$4
+shift 4
+mount --make-rprivate /
+mount --bind "$root" "$root"
+mount -t proc proc "$root/proc"
+mount -t tmpfs -o "mode=700,uid=$user,gid=$user" tmpfs "$root/var/cache/millrace"
+mount --bind "$state" "$root/var/lib/millrace"
+mount --rbind /dev "$root/dev"
+mount --bind "$dataset" "$root/mnt"
+mount -o remount,bind,ro "$root/mnt"
+mount -o remount,bind,ro "$root"
+cd "$root"
+exec chroot . setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs \\
+  --bounding-set=-all env -i "$@"
+"""
+
+
+class Image:
+    """An image's files, and how its configuration wants to be run."""
+
+    def __init__(self, archive, folder):
+        files = folder / "archive"
+        files.mkdir()
+        run("tar", "-xf", archive, "-C", files)
+        manifest = json.loads((files / "manifest.json").read_text())[0]
+        self.config = json.loads((files / manifest["Config"]).read_text())["config"]
+        self.tags = manifest["RepoTags"]
+        self.root = folder / "root"
+        self.root.mkdir()
+        for layer in manifest["Layers"]:
+            run("tar", "-xpf", files / layer, "-C", self.root)
+
+    def command(self, state, *command):
+        """The command that runs `command` in the image, on a read-only root and as its user."""
+        user = self.config["User"].split(":")[0]
+        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", CONTAINER, "image",
+                self.root, state, DATA, user, *self.config["Env"], *command]
+
+
+@deploy(1800)
+def test_the_image_serves_on_a_read_only_root_as_a_user_who_is_not_root():
+    need("mmdebstrap", "buildah", "unshare", "setpriv", "cpack", "dpkg-shlibdeps")
+    with tempfile.TemporaryDirectory(prefix="millrace-image-") as name, cluster(DATA) as c:
+        folder = pathlib.Path(name)
+        packages = folder / "packages"
+        make_packages(packages, "daemon", "cli")
+        run(IMAGE / "build", packages, folder / "image.tar", seconds=1500)
+        image = Image(folder / "image.tar", folder)
+        check(image.config["User"] == f"{USER}:{USER}", f"{image.config['User']}")
+        check(image.config["Entrypoint"] == ["millraced"], f"{image.config['Entrypoint']}")
+        check(image.config["Healthcheck"]["Test"][1] == "millrace", "it has a health check")
+        state = folder / "state"
+        state.mkdir()
+        os.chown(state, int(USER), int(USER))
+        os.chmod(folder, 0o755)
+        check_confined(image, state)
+        port = state / "port"
+        daemon = c.start("image", *image.command(
+            state, *image.config["Entrypoint"], "serve", "--dataset", "data=/mnt", "--listen",
+            "127.0.0.1:0", "--batch-listen", "127.0.0.1:0", "--port-file", "/var/lib/millrace/port"))
+        c.address = wait_for(lambda: port.exists() and port.read_text().strip(),
+                             f"the image does not serve: {daemon.text()}", daemon.popen)
+        consumer = c.consumer(2, epochs=2)
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 2) + c.reference(1, 2))
+        healthy = image.config["Healthcheck"]["Test"][1:]
+        run(*image.command(state, *healthy, "--address", c.address))
+
+
+def check_confined(image, state):
+    said = run(*image.command(state, "id", "-u")).stdout.strip()
+    check(said == USER, f"it runs as {said}")
+    for path in ("/usr/bin/x", "/etc/x", "/mnt/x"):
+        refused = run(*image.command(state, "touch", path), expect=1).stderr
+        check("Read-only file system" in refused, refused)
+
+
+def test_the_docker_image_is_built_where_docker_is_found():
+    if shutil.which("docker") is None:
+        raise Skipped("there is no docker here")
+    if subprocess.run(["docker", "info"], capture_output=True, check=False).returncode != 0:
+        raise Skipped("no docker daemon answers here")
+    tag = f"millrace-test-{os.getpid()}"
+    with tempfile.TemporaryDirectory(prefix="millrace-image-") as folder:
+        make_packages(pathlib.Path(folder), "daemon", "cli")
+        try:
+            run("docker", "build", "-f", IMAGE / "Containerfile", "-t", tag, folder, seconds=1400)
+            said = run("docker", "run", "--rm", "--read-only", tag, "--version").stdout
+            check(said.strip(), "the image says no version")
+        finally:
+            subprocess.run(["docker", "image", "rm", "-f", tag], capture_output=True, check=False)
