@@ -13,6 +13,7 @@
 #include "common/base/addresses.h"
 #include "common/base/parse_number.h"
 #include "common/base/protocol_limits.h"
+#include "common/compression/compression.h"
 
 namespace millrace {
 namespace {
@@ -127,6 +128,13 @@ constexpr SessionOption kTable[] = {
      .help = "read batches of workers on this host where they were built, if that is possible",
      .flag = "--no-shared-memory",
      .keyword = true},
+    {.name = "compression",
+     .member = &Options::compression,
+     .help = "how workers compress batches for thin links: zstd, lz4 or off",
+     .flag = "--compression",
+     .type_name = "CODEC",
+     .keyword = true,
+     .check = CheckCompression},
     {.name = "device",
      .member = &Options::device,
      .help = "where tensors are delivered: host, or cuda:0, a GPU of this machine"},

@@ -63,6 +63,9 @@ struct SessionOptions {
   std::uint32_t micro = 1;
   /// Whether batches from workers on this host are read in shared memory, if that is possible.
   bool shared_memory = true;
+  /// How workers compress batches on their way over a network: "zstd", "lz4" or "off". Worth it on
+  /// thin links only: it costs time of the workers and of this process.
+  std::string compression = "off";
   /// Whether malloc keeps freed memory (KeepFreedMemory). This applies to the whole process, and
   /// halves the cost of received messages.
   bool keep_freed_memory = true;

@@ -14,3 +14,8 @@ find_package(SQLite3 REQUIRED)
 # TLS and certificates. The reference loader splits datasets by md5.
 find_package(OpenSSL REQUIRED COMPONENTS SSL Crypto)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+# Compression of batches.
+find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
+find_library(ZSTD_LIBRARY zstd REQUIRED)
+find_path(LZ4_INCLUDE_DIR lz4.h REQUIRED)
+find_library(LZ4_LIBRARY lz4 REQUIRED)

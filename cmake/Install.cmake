@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 set(millrace_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 
 install(TARGETS millrace_proto millrace_services millrace_base millrace_system millrace_access millrace_security millrace_epoch millrace_tune
-                millrace_tensor millrace_math millrace_expr millrace_operations
+                millrace_tensor millrace_math millrace_expr millrace_operations millrace_compression
                 millrace_batch_layout millrace_batch millrace_operands millrace_expand millrace_convert
                 millrace_transport
                 millrace_transport_grpc millrace_transport_shm millrace_session_machine

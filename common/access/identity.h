@@ -31,6 +31,7 @@ struct Identity {
 struct Peer {
   std::string address;  // for messages, such as ipv4:10.0.0.3:40112
   Identity identity = {};
+  bool shares_memory = false;  // it reads batches where they lie, not from a network
 };
 
 }  // namespace millrace

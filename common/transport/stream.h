@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -53,7 +54,7 @@ class Stream {
 };
 
 /// A part of a batch on its way out: `part` without its data, and the data, which `owner` keeps
-/// alive.
+/// alive. If the peer shares memory (Peer), the data are not compressed.
 struct OutgoingPart {
   v1::BatchPart part;
   std::span<const std::byte> data;
@@ -75,6 +76,12 @@ struct IncomingPart {
     std::size_t n = 0;
     for (const auto& slice : data) n += slice.size();
     return n;
+  }
+  /// How many bytes of the batch the data stand for. The sender says so if they are compressed, and
+  /// nobody has checked that.
+  std::uint64_t batch_bytes() const {
+    const std::size_t n = data_bytes();
+    return n == 0 || part.compression() == v1::COMPRESSION_OFF ? n : part.raw_bytes();
   }
 };
 

@@ -159,7 +159,7 @@ class Victim {
 
   /// Does what a session's handler does.
   void OnPart(StreamEntry& stream, const IncomingPart& in) {
-    const bool wanted = state_.OnBatchesPart(stream.id, in.part, in.data_bytes(), now_);
+    const bool wanted = state_.OnBatchesPart(stream.id, in.part, in.batch_bytes(), now_);
     const std::uint64_t limit = state_.batch_limit_bytes();
     Require(limit <= kLargestLimit, "the largest batch is bounded, whatever is said of it");
     After();

@@ -36,6 +36,7 @@ nb::dict StatsDict(const SessionStats& stats) {
   dict["batches"] = stats.batches;
   dict["examples"] = stats.examples;
   dict["bytes"] = stats.bytes;
+  dict["wire_bytes"] = stats.wire_bytes;
   dict["in_place"] = stats.in_place;
   dict["dropped"] = dropped;
   dict["waited_seconds"] = waited;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/mutant.h"
+#include "common/transport/convert/compression.h"
 
 namespace millrace::client {
 namespace {
@@ -136,6 +137,7 @@ v1::WantList Grants::MakeWants(const WorkerLink& link) {
   wants.set_protocol(context_.options.hello.protocol());
   wants.set_world_size(context_.options.hello.world_size());
   wants.set_rank(context_.options.hello.rank());
+  wants.set_compression(ToProto(context_.options.compression));
   for (const HeldLease* held : leases_.ByNeed()) {
     if (held->lease.worker.id != link.where.id) continue;
     v1::Want* want = wants.add_wants();

@@ -66,6 +66,7 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
   counters->set_duplicates(counted.duplicates);
   counters->set_duplicate_mismatches(counted.duplicate_mismatches);
   counters->set_self_leases(counted.self_leases);
+  counters->set_wire_bytes(counted.wire_bytes);
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (counted.dropped[i] == 0) continue;
     v1::DroppedCount* dropped = counters->add_dropped();

@@ -29,7 +29,7 @@ void Stock::OnAdmitted() {
 }
 
 void Stock::Keep(std::uint64_t step, const Arrival& arrival, Number worker) {
-  held_[step] = {arrival.digest,  arrival.bytes,    arrival.examples,
+  held_[step] = {arrival.digest,  arrival.bytes,    arrival.wire_bytes, arrival.examples,
                  arrival.dropped, arrival.in_place, worker};
   if (IsMutant(Mutant::kCopyDeliveredTwice)) next_ = std::min(next_, step);
   held_bytes_ += arrival.bytes;
@@ -46,6 +46,7 @@ void Stock::Take() {
   ++taken_.batches;
   taken_.examples += held.examples;
   taken_.bytes += held.bytes;
+  taken_.wire_bytes += held.wire_bytes;
   taken_.in_place += held.in_place ? 1 : 0;
   for (const DropReason reason : held.dropped) {
     ++taken_.dropped[std::min<std::size_t>(static_cast<std::size_t>(reason), kDropReasons - 1)];
@@ -80,6 +81,7 @@ void Stock::AddTo(SessionStats& stats) const {
   stats.batches = taken_.batches;
   stats.examples = taken_.examples;
   stats.bytes = taken_.bytes;
+  stats.wire_bytes = taken_.wire_bytes;
   stats.in_place = taken_.in_place;
   stats.dropped = taken_.dropped;
   stats.drop_reasons = taken_.drop_reasons;

@@ -23,6 +23,7 @@ class Stock {
   struct Held {
     Digest128 digest;
     std::uint64_t bytes = 0;
+    std::uint64_t wire_bytes = 0;
     std::uint32_t examples = 0;
     std::vector<DropReason> dropped;
     bool in_place = false;

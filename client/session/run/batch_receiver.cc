@@ -4,9 +4,37 @@
 
 #include <fmt/core.h>
 
+#include "common/transport/convert/compression.h"
 #include "common/transport/wire.h"
 
 namespace millrace::client {
+namespace {
+
+/// Checks what a part says of its data before anything is done with them. `left` is how many bytes
+/// its batch lacks.
+Status CheckData(const IncomingPart& in, std::uint64_t left) {
+  const v1::BatchPart& part = in.part;
+  const std::size_t bytes = in.data_bytes();
+  if (in.batch_bytes() > left) {
+    return DataLoss(fmt::format("a part of {} bytes at offset {} of a batch of {} bytes",
+                                in.batch_bytes(), part.offset(), part.total_bytes()));
+  }
+  if (part.compression() == v1::COMPRESSION_OFF) return OkStatus();
+  if (!millrace::FromProto(part.compression())) {
+    return DataLoss(fmt::format("a part at offset {} with compression {}, which is not known here",
+                                part.offset(), static_cast<int>(part.compression())));
+  }
+  // An honest worker compresses what is a part anyway, and only to fewer bytes.
+  if (in.in_place || part.raw_bytes() > wire::kMaxPartBytes || bytes >= part.raw_bytes()) {
+    return DataLoss(fmt::format(
+        "a part at offset {} with {} compressed bytes for {}{}; expected fewer bytes for at most {}",
+        part.offset(), bytes, part.raw_bytes(), in.in_place ? " in shared memory" : "",
+        wire::kMaxPartBytes));
+  }
+  return OkStatus();
+}
+
+}  // namespace
 
 Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, bool wanted,
                                                      std::uint64_t limit_bytes) const {
@@ -47,6 +75,20 @@ Status BatchReceiver::CheckFollows(const UnderWay& batch, const v1::BatchPart& p
   return OkStatus();
 }
 
+Status BatchReceiver::Fill(const IncomingPart& in, std::span<std::byte> to) {
+  if (in.part.compression() == v1::COMPRESSION_OFF) {
+    wire::GatherInto(in, to);
+    return OkStatus();
+  }
+  std::span<const std::byte> data = in.data.front();
+  if (in.data.size() > 1) {
+    gathered_.resize(in.data_bytes());
+    wire::GatherInto(in, gathered_);
+    data = gathered_;
+  }
+  return decompressor_.Decompress(*millrace::FromProto(in.part.compression()), data, to);
+}
+
 Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& in, bool wanted,
                                                            std::uint64_t limit_bytes) {
   if (!under_way_) {
@@ -61,11 +103,8 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& i
     MILLRACE_RETURN_IF_ERROR(CheckFollows(*under_way_, in.part));
   }
   UnderWay& batch = *under_way_;
-  const std::size_t bytes = in.data_bytes();
-  if (bytes > batch.total - batch.received) {
-    return DataLoss(fmt::format("a part of {} bytes at offset {} of a batch of {} bytes", bytes,
-                                batch.received, batch.total));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckData(in, batch.total - batch.received));
+  const std::uint64_t bytes = in.batch_bytes();
   if (batch.place.data() != nullptr) {
     const std::byte* const end = batch.place.data() + batch.place.size();
     if (!in.in_place || in.data.front().data() != end) {
@@ -77,7 +116,8 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& i
     batch.hash.Update(in.data.front());
   } else if (batch.slot != nullptr) {
     const std::span<std::byte> place = batch.slot->bytes().subspan(batch.received, bytes);
-    wire::GatherInto(in, place);
+    MILLRACE_RETURN_IF_ERROR(Fill(in, place));
+    batch.wire_bytes += in.data_bytes();
     // The bytes are hashed while they are still in the cache.
     batch.hash.Update(place);
   }
@@ -111,6 +151,7 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
   received.arrival.at = batch.at;
   received.arrival.digest = batch.digest;
   received.arrival.bytes = batch.total;
+  received.arrival.wire_bytes = batch.wire_bytes;
   received.arrival.fingerprint = info.fingerprint;
   received.arrival.epoch = info.epoch;
   received.arrival.first_example = info.first_example;

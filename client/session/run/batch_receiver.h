@@ -1,6 +1,6 @@
 // Puts together the parts of one stream's batches, one batch after another. Each batch is copied
-// once, into the memory where it stays. If this process can read the memory that its worker wrote,
-// the batch is left there.
+// once, or decompressed, into the memory where it stays. If this process can read the memory that
+// its worker wrote, the batch is left there.
 //
 // Not thread-safe. There is one receiver for each stream.
 #pragma once
@@ -16,6 +16,7 @@
 #include "common/base/result.h"
 #include "common/batch/arena.h"
 #include "common/batch/batch.h"
+#include "common/compression/compression.h"
 #include "common/transport/stream.h"
 
 namespace millrace::client {
@@ -32,8 +33,8 @@ class BatchReceiver {
   /// Takes a part with data. If it is the last part of a wanted batch, returns that batch. `wanted`
   /// counts only at the first part of a batch; a batch that is not wanted takes no memory.
   ///
-  /// DataLoss if a part does not follow the one before, if the digest of a batch is wrong, or if
-  /// the bytes are no batch. OutOfRange if a batch has more than `limit_bytes`. After either error,
+  /// DataLoss if a part does not follow the one before, if compressed data are not the bytes that
+  /// the part says they are, if the digest of a batch is wrong, or if the bytes are no batch. OutOfRange if a batch has more than `limit_bytes`. After either error,
   /// nothing more that comes on this stream can be trusted. ResourceExhausted if there is no
   /// memory.
   Result<std::optional<ReceivedBatch>> OnPart(const IncomingPart& in, bool wanted,
@@ -44,7 +45,8 @@ class BatchReceiver {
     Number lease;
     Position at;
     std::uint64_t total = 0;
-    std::uint64_t received = 0;
+    std::uint64_t received = 0;    // bytes of the batch
+    std::uint64_t wire_bytes = 0;  // that came for them over a network
     Digest128 digest;
     bool wanted = false;
     std::shared_ptr<Buffer> slot;  // null: not wanted, or in place
@@ -55,11 +57,15 @@ class BatchReceiver {
   };
 
   Result<UnderWay> Begin(const IncomingPart& in, bool wanted, std::uint64_t limit_bytes) const;
+  /// Fills `to` with the bytes of the batch that a part has.
+  Status Fill(const IncomingPart& in, std::span<std::byte> to);
   static Status CheckFollows(const UnderWay& batch, const v1::BatchPart& part);
   static Result<std::optional<ReceivedBatch>> Finish(UnderWay batch);
 
   std::shared_ptr<BufferPool> pool_;
   std::optional<UnderWay> under_way_;
+  Decompressor decompressor_;
+  std::vector<std::byte> gathered_;  // a compressed part that came in pieces
 };
 
 }  // namespace millrace::client

@@ -7,6 +7,7 @@
 #include "client/device/device.h"
 #include "client/session/run/session_runner.h"
 #include "common/base/protocol_version.h"
+#include "common/compression/compression.h"
 #include "common/epoch/cursor.h"
 #include "common/security/tls_folder.h"
 #include "common/system/clock.h"
@@ -46,6 +47,7 @@ Result<client::SessionMachineOptions> MachineOptions(const SessionOptions& optio
   machine.address = options.address;
   machine.prefetch_bytes = options.prefetch_bytes;
   machine.tune = options.tune;
+  machine.compression = CompressionOf(options.compression);
   machine.connect_timeout = Timeout(options.connect_timeout_seconds);
   machine.attach_timeout = Timeout(options.attach_timeout_seconds);
   v1::Hello& hello = machine.hello;

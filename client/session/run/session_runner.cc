@@ -73,7 +73,7 @@ class SessionRunner::BatchesHandler final : public StreamHandler<IncomingPart> {
     if (in.part.offset() == 0) first_came_ = came;
     {
       MutexLock lock(runner->mutex_);
-      wanted = runner->machine_.OnBatchesPart(id_, in.part, in.data_bytes(), runner->Now());
+      wanted = runner->machine_.OnBatchesPart(id_, in.part, in.batch_bytes(), runner->Now());
       limit = runner->machine_.batch_limit_bytes();
       session_ = runner->machine_.session();
       runner->AfterEvent();
@@ -135,7 +135,7 @@ void SessionRunner::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPar
   span.example = in.part.at().example();
   span.bytes = in.data_bytes();
   tracer.Record(span);
-  if (in.part.offset() + span.bytes < in.part.total_bytes()) return;
+  if (in.part.offset() + in.batch_bytes() < in.part.total_bytes()) return;
   span.kind = SpanKind::kReceive;
   span.begin = first_came_;
   span.bytes = in.part.total_bytes();

@@ -345,7 +345,7 @@ bool ShmServer::Accept() {
     close(socket);
     return true;
   }
-  const Peer who{"unix:pid " + std::to_string(peer.pid)};
+  const Peer who{.address = "unix:pid " + std::to_string(peer.pid), .shares_memory = true};
   const auto open = [this, who](std::shared_ptr<Call> call) {
     return endpoint_->OnStreamBatches(std::make_shared<ShmServerStream<Call>>(std::move(call)),
                                       who);

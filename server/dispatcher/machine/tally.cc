@@ -113,6 +113,7 @@ void DispatcherTally::CountDelivered(Session& session, const v1::Counters& count
   job.batches += More(before.batches(), counters.batches());
   job.examples += More(before.examples(), counters.examples());
   job.bytes += More(before.bytes(), counters.bytes());
+  job.wire_bytes += More(before.wire_bytes(), counters.wire_bytes());
   const auto dropped_before = DroppedOf(before, session.drop_reasons);
   for (const auto& [reason, examples] : DroppedOf(counters, session.drop_reasons)) {
     const auto was = dropped_before.find(reason);
@@ -180,6 +181,7 @@ void DispatcherTally::AddTo(MetricSet& metrics, Time now, double unix_seconds) c
     add(Metric::kBatchesDelivered, {name}, job.batches);
     add(Metric::kExamplesDelivered, {name}, job.examples);
     add(Metric::kBatchBytes, {name}, job.bytes);
+    add(Metric::kBatchWireBytes, {name}, job.wire_bytes);
     for (int c = v1::WAIT_ATTACH; c <= v1::WaitCause_MAX; ++c) {
       const auto cause = static_cast<v1::WaitCause>(c);
       const auto waited = job.waited.find(cause);

@@ -44,6 +44,7 @@ class DispatcherTally {
     std::uint64_t batches = 0;
     std::uint64_t examples = 0;
     std::uint64_t bytes = 0;
+    std::uint64_t wire_bytes = 0;
     std::map<v1::WaitCause, double> waited;
     std::optional<Time> progressed;
     Time heard;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/compression/compression.h"
 #include "millrace/v1/dispatcher.pb.h"
 #include "millrace/v1/worker.pb.h"
 #include "server/worker/machine/build_queue.h"
@@ -68,6 +69,7 @@ struct WorkerAction {
   struct SendBatch {
     BuildQueue::StreamId stream;
     BuildQueue::Outgoing batch;
+    Compression compression = Compression::kOff;  // that its parts may have
   };
   /// Close a consumer's stream. The machine has forgotten it and expects no answer.
   struct CloseStream {

@@ -9,6 +9,7 @@
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 #include "common/base/wait_cause.h"
+#include "common/transport/convert/compression.h"
 #include "common/transport/convert/places.h"
 
 namespace millrace {
@@ -102,6 +103,10 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   stream.deaf_said = false;
   if (const Status status = CheckWants(wants); !status.ok()) return Close(id, status);
   stream.session = FromProto(wants.session());
+  // A consumer may know more of them than this worker. Nothing is saved in shared memory.
+  stream.compression = stream.peer.shares_memory
+                           ? Compression::kOff
+                           : FromProto(wants.compression()).value_or(Compression::kOff);
   if (stream.fingerprint.empty()) {
     stream.fingerprint = wants.fingerprint();
     const std::string& job = wants.job().empty() ? wants.fingerprint() : wants.job();
@@ -213,7 +218,7 @@ void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
     sent_bytes_ += outgoing->bytes;
     if (outgoing->shared) ++shared_batches_;
     stream.writing = Writing::kBatch;
-    actions_.push_back(WorkerAction::SendBatch{id, *std::move(outgoing)});
+    actions_.push_back(WorkerAction::SendBatch{id, *std::move(outgoing), stream.compression});
     // The sent batch has left memory, so that another may be built.
     return WakeBuilders();
   }

@@ -194,6 +194,7 @@ class WorkerMachine {
     bool deaf_said = false;             // the consumer was told that no want list comes any more
     bool going_away_said = false;
     Number session;
+    Compression compression = Compression::kOff;  // of the parts of batches
   };
 
   // worker_machine.cc: consumers' streams, plans, builds

@@ -1,39 +1,67 @@
 // The sending side of one consumer's stream. It cuts a built batch into parts and sends one at a
-// time: the next part goes out when the write of the part before it is done.
+// time: the next part goes out when the write of the part before it is done. If the consumer asked
+// for it, parts are compressed. A part is compressed while the part before it is written.
 //
 // Not thread-safe. The worker guards it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 
+#include "common/compression/compression.h"
 #include "common/transport/stream.h"
 #include "server/worker/machine/build_queue.h"
 #include "server/worker/service/builder.h"
+#include "server/worker/service/part_compressor.h"
 
 namespace millrace {
 
 class BatchStream {
  public:
-  explicit BatchStream(std::shared_ptr<Stream<OutgoingPart>> stream) : stream_(std::move(stream)) {}
+  /// Compresses bytes, which `owner` keeps alive, and calls OnCompressed later.
+  using Compress = std::function<void(Compression, std::span<const std::byte> bytes,
+                                      std::shared_ptr<const void> owner)>;
 
-  /// Whether some parts of a batch were written and others were not.
+  BatchStream(std::shared_ptr<Stream<OutgoingPart>> stream, Compress compress)
+      : stream_(std::move(stream)), compress_(std::move(compress)) {}
+
+  /// Whether some parts of a batch were not written yet.
   bool sending() const { return outgoing_.has_value(); }
 
   // All writes below REQUIRE that no earlier write is outstanding.
-  /// Begins to send a batch: writes its first part. REQUIRES: not sending().
-  void Send(BuildQueue::Outgoing outgoing);
-  /// Writes the next part of the batch that is being sent. REQUIRES: sending().
+  /// Begins to send a batch: writes its first part, or has it compressed first. REQUIRES: not
+  /// sending().
+  void Send(BuildQueue::Outgoing outgoing, Compression compression);
+  /// Writes the next part of the batch that is being sent, as soon as it is compressed. REQUIRES:
+  /// sending().
   void WriteNext();
+  /// Takes the part that was being compressed, and writes it if no earlier write is outstanding.
+  void OnCompressed(CompressedPart part);
   /// Writes a part without data. REQUIRES: not sending().
   void WriteControl(v1::BatchPart part);
-  void Close(const Status& status) { stream_->Close(status); }
+  void Close(const Status& status);
 
  private:
+  /// The bytes of the next part: at most wire::kMaxPartBytes.
+  std::span<const std::byte> NextBytes() const;
+  /// Has the next part compressed.
+  void CompressNext();
+  /// Writes the part that has the next bytes, or stands for them if it is compressed.
+  void Write(CompressedPart compressed);
+
   const std::shared_ptr<Stream<OutgoingPart>> stream_;
+  const Compress compress_;
   std::optional<BuildQueue::Outgoing> outgoing_;
   std::uint64_t offset_ = 0;
+  // If parts are compressed:
+  Compression compression_ = Compression::kOff;
+  bool may_write_ = false;               // no write is outstanding
+  std::optional<CompressedPart> ready_;  // the next part
 };
 
 }  // namespace millrace

@@ -74,6 +74,7 @@ WorkerService::WorkerService(const WorkerOptions& options, std::shared_ptr<PlanP
       log_(log),
       trace_(clock_, options.name, options.host_id),
       refusals_({"StreamBatches", "GetStatic"}),
+      compressor_(std::max(1, options.cpus ? options.cpus() : options.threads)),
       random_(std::random_device()()),
       machine_(
           options, MakeNonce(),
@@ -118,6 +119,7 @@ void WorkerService::Stop() {
   prepare_available_.NotifyAll();
   look_due_changed_.NotifyAll();
   stop_looking_.request_stop();
+  compressor_.Stop();
   for (std::thread& thread : builders) thread.join();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
@@ -187,7 +189,7 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
   if (auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
     Outlet& outlet = outlets_.at(batch->stream);
     if (trace_.tracer().on()) BeginSend(batch->stream, outlet, batch->batch);
-    outlet.out->Send(std::move(batch->batch));
+    outlet.out->Send(std::move(batch->batch), batch->compression);
   } else if (auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
     SendPart(std::move(*part));
   } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
@@ -326,6 +328,7 @@ void WorkerService::AddMetrics(MetricSet& metrics) {
   if (const BuiltExamples* const examples = provider_->examples()) {
     AddCacheMetrics(examples->stats(), metrics);
   }
+  metrics.Add(Metric::kCompressSeconds, {}, compressor_.seconds());
   metrics.Add(Metric::kColumnExamples, {},
               static_cast<double>(machine_.measuring().measured_examples()));
   const MemoryUse use = UseOfMemory();
@@ -353,7 +356,13 @@ std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
     stream->Close(full);
     return nullptr;
   }
-  outlets_[id].out = std::make_unique<BatchStream>(std::move(stream));
+  outlets_[id].out = std::make_unique<BatchStream>(
+      std::move(stream), [this, id](Compression compression, std::span<const std::byte> bytes,
+                                    std::shared_ptr<const void> owner) {
+        // Stop waits for it, so that the worker is still there.
+        const auto done = [this, id](CompressedPart part) { OnCompressed(id, std::move(part)); };
+        compressor_.Add({compression, bytes, std::move(owner), done});
+      });
   return std::make_shared<BatchHandler>(shared_from_this(), id);
 }
 
@@ -373,6 +382,12 @@ void WorkerService::OnPartWritten(StreamId id) {
   if (trace_.tracer().on()) EndSend(found->second);
   machine_.OnSent(id, clock_->Now());
   Perform();
+}
+
+void WorkerService::OnCompressed(StreamId id, CompressedPart part) {
+  MutexLock lock(mutex_);
+  const auto found = outlets_.find(id);
+  if (found != outlets_.end()) found->second.out->OnCompressed(std::move(part));
 }
 
 void WorkerService::OnBatchStreamClosed(StreamId id, const Status& status) {

@@ -5,7 +5,8 @@
 // follow from it.
 //
 // The service has threads that build, as many as may build at once, one that opens datasets, one
-// that compiles plans, and one that looks at the files in use. The network calls from threads of
+// that compiles plans, one that looks at the files in use, and, if consumers ask for compression,
+// those of PartCompressor. The network calls from threads of
 // its own. The owner calls Tick() a few times a second. Thread-safe.
 #pragma once
 
@@ -36,6 +37,7 @@
 #include "server/worker/machine/worker_machine.h"
 #include "server/worker/service/batch_stream.h"
 #include "server/worker/service/builder_scratch.h"
+#include "server/worker/service/part_compressor.h"
 
 namespace millrace {
 
@@ -162,6 +164,7 @@ class WorkerService final : public WorkerEndpoint,
 
   void OnWants(StreamId id, const v1::WantList& wants);
   void OnPartWritten(StreamId id);
+  void OnCompressed(StreamId id, CompressedPart part);
   void OnBatchStreamClosed(StreamId id, const Status& status);
   void OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response);
   void OnWorkWritten(std::uint64_t attempt);
@@ -219,6 +222,7 @@ class WorkerService final : public WorkerEndpoint,
   const std::shared_ptr<Logger> log_;
   TracePeer trace_;
   RefusalCounter refusals_;
+  PartCompressor compressor_;
 
   Mutex mutex_;
   CondVar work_available_;

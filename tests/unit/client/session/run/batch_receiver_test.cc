@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "client/session/run/batch_receiver.h"
+#include "common/compression/compression.h"
+#include "common/transport/convert/compression.h"
 #include "tests/unit/client/session/run/fake_service.h"
 
 namespace millrace::client {
@@ -245,6 +247,144 @@ TEST_CASE("more data in place than the batch has is noticed", "[receiver]") {
   parts[0].part.set_total_bytes(50);
   BatchReceiver receiver = NewReceiver();
   CHECK(Feed(receiver, parts).status().code() == StatusCode::kDataLoss);
+}
+
+/// The parts, those that are worth it compressed.
+struct SentCompressed {
+  Sent sent;
+  std::vector<std::shared_ptr<std::vector<std::byte>>> memory;
+  std::vector<IncomingPart> parts;
+
+  explicit SentCompressed(Compression compression, std::size_t bytes = 1 << 20,
+                          std::size_t slice = 1 << 20) {
+    Compressor compressor;
+    parts = sent.Parts(bytes);
+    for (IncomingPart& part : parts) {
+      const auto raw = sent.batch->bytes().subspan(part.part.offset(), part.data_bytes());
+      const auto small = compressor.Compress(compression, raw);
+      if (small.empty()) continue;
+      memory.push_back(std::make_shared<std::vector<std::byte>>(small.begin(), small.end()));
+      part.part.set_compression(ToProto(compression));
+      part.part.set_raw_bytes(raw.size());
+      part.data.clear();
+      const std::span<const std::byte> data = *memory.back();
+      for (std::size_t at = 0; at < data.size(); at += slice) {
+        part.data.push_back(data.subspan(at, std::min(slice, data.size() - at)));
+      }
+      part.owner = memory.back();
+    }
+  }
+};
+
+TEST_CASE("compressed parts make the batch that was sent, however the network cuts them",
+          "[receiver][compression]") {
+  BatchReceiver receiver = NewReceiver();
+  for (const Compression compression : {Compression::kLz4, Compression::kZstd}) {
+    for (const std::size_t slice : {std::size_t{1} << 20, std::size_t{7}}) {
+      for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{200}}) {
+        SentCompressed made(compression, bytes, slice);
+        REQUIRE(!made.memory.empty());
+        std::size_t wire_bytes = 0;
+        for (const IncomingPart& part : made.parts) wire_bytes += part.data_bytes();
+        const auto received = Feed(receiver, made.parts);
+        REQUIRE(received.ok());
+        REQUIRE(received->has_value());
+        CHECK((*received)->batch->digest() == made.sent.batch->digest());
+        CHECK((*received)->arrival.bytes == made.sent.batch->bytes().size());
+        CHECK((*received)->arrival.wire_bytes == wire_bytes);
+        CHECK(wire_bytes < made.sent.batch->bytes().size());
+      }
+    }
+  }
+  // A worker may stop compressing at any batch.
+  const Sent sent;
+  const auto received = Feed(receiver, sent.Parts(100));
+  REQUIRE(received.ok());
+  CHECK((*received)->arrival.wire_bytes == sent.batch->bytes().size());
+}
+
+TEST_CASE("bytes of a batch in place came over no network", "[receiver][compression]") {
+  const Sent sent;
+  BatchReceiver receiver = NewReceiver();
+  const auto received = Feed(receiver, InPlace(sent, 100));
+  REQUIRE(received.ok());
+  CHECK((*received)->arrival.wire_bytes == 0);
+}
+
+TEST_CASE("a compressed batch that is not wanted costs no memory", "[receiver][compression]") {
+  const auto pool = std::make_shared<BufferPool>();
+  BatchReceiver receiver(pool);
+  for (const bool wanted : {false, true}) {
+    SentCompressed made(Compression::kZstd);
+    const auto received = Feed(receiver, made.parts, wanted);
+    REQUIRE(received.ok());
+    CHECK(received->has_value() == wanted);
+    CHECK(pool->stats().allocations == (wanted ? 1 : 0));
+  }
+}
+
+/// Checks that a changed compressed part causes an error that says `what`.
+void CheckBadCompressed(const std::function<void(IncomingPart&)>& change, const char* what) {
+  for (const Compression compression : {Compression::kLz4, Compression::kZstd}) {
+    for (const bool wanted : {true, false}) {
+      SentCompressed made(compression);
+      change(made.parts[0]);
+      BatchReceiver receiver = NewReceiver();
+      const auto received = Feed(receiver, made.parts, wanted);
+      INFO(received.status().ToString());
+      CHECK(received.status().code() == StatusCode::kDataLoss);
+      CHECK(received.status().message().find(what) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a compressed part that says it has more than its batch lacks is refused",
+          "[receiver][compression]") {
+  CheckBadCompressed([](IncomingPart& in) { in.part.set_raw_bytes(in.part.total_bytes() + 1); },
+                     "at offset 0 of a batch of");
+  CheckBadCompressed([](IncomingPart& in) { in.part.set_raw_bytes(~std::uint64_t{0}); },
+                     "part of 18446744073709551615 bytes");
+}
+TEST_CASE("a compressed part that is no smaller than its bytes is refused",
+          "[receiver][compression]") {
+  CheckBadCompressed([](IncomingPart& in) { in.part.set_raw_bytes(in.data_bytes()); },
+                     "expected fewer bytes for at most 1048576");
+  CheckBadCompressed([](IncomingPart& in) { in.part.set_raw_bytes(0); }, "expected fewer bytes");
+}
+TEST_CASE("a compressed part in shared memory is refused", "[receiver][compression]") {
+  CheckBadCompressed([](IncomingPart& in) { in.in_place = true; }, "in shared memory");
+}
+TEST_CASE("a compression that nobody knows is refused", "[receiver][compression]") {
+  CheckBadCompressed(
+      [](IncomingPart& in) { in.part.set_compression(static_cast<v1::Compression>(99)); },
+      "compression 99");
+}
+
+TEST_CASE("a compressed part larger than a part may be is refused", "[receiver][compression]") {
+  SentCompressed made(Compression::kZstd);
+  made.parts[0].part.set_total_bytes(8 << 20);
+  made.parts[0].part.set_raw_bytes((1 << 20) + 1);
+  BatchReceiver receiver = NewReceiver();
+  const Status status = receiver.OnPart(made.parts[0], true, 8 << 20).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK(status.message().find("for at most 1048576") != std::string::npos);
+}
+
+TEST_CASE("a bit of a compressed part that flips on the way is noticed, wherever it is",
+          "[receiver][compression]") {
+  for (const Compression compression : {Compression::kLz4, Compression::kZstd}) {
+    SentCompressed made(compression);
+    std::vector<std::byte>& bytes = *made.memory[0];
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+      bytes[at] ^= std::byte{4};
+      BatchReceiver receiver = NewReceiver();
+      const auto received = receiver.OnPart(made.parts[0], true, kLimit);
+      // Some bits of a frame's header mean nothing: then the batch is right.
+      CHECK((received.status().code() == StatusCode::kDataLoss ||
+             (received.ok() && (*received)->batch->digest() == made.sent.batch->digest())));
+      bytes[at] ^= std::byte{4};
+    }
+  }
 }
 
 }  // namespace

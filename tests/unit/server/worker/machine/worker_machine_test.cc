@@ -5,6 +5,7 @@
 
 #include "common/base/protocol_version.h"
 #include "server/worker/machine/worker_machine.h"
+#include "server/worker/service/builder.h"
 #include "tests/support/fake_plan.h"
 
 namespace millrace {
@@ -360,6 +361,44 @@ TEST_CASE("a worker leaves a dispatcher that is silent, and not at the moment th
   const auto again = Reopened(m, std::chrono::seconds(10));
   REQUIRE(again);
   CHECK(ToSeconds(*again - heard) == Approx(3.55).margin(0.02));
+}
+
+TEST_CASE("batches are compressed as the last want list says, but in shared memory never",
+          "[worker][compression]") {
+  for (const bool shares_memory : {false, true}) {
+    Machine m;
+    Peer peer{"other"};
+    peer.shares_memory = shares_memory;
+    REQUIRE(m.state.OnStreamOpened(kTwin, peer).ok());
+    v1::WantList list;
+    list.set_fingerprint(m.plan->fingerprint().ToString());
+    list.set_protocol(kProtocol);
+    list.set_credit_bytes(1000);
+    v1::Want& want = *list.add_wants();
+    want.mutable_lease()->set_n(1);
+    want.set_room(2);
+    want.mutable_shard()->set_stride(10);
+    want.mutable_shard()->set_examples(10);
+    want.mutable_shard()->set_batches(2);
+    const auto sent_as = [&](v1::Compression compression) -> std::optional<Compression> {
+      list.set_compression(compression);
+      m.state.OnWants(kTwin, list, m.now);
+      const auto task = m.state.NextBuild(m.now);
+      if (!task) return std::nullopt;
+      m.state.TakeActions();
+      m.state.OnBuilt(*task, std::make_shared<BuiltBatch>(), 10, 0.1, {}, m.now);
+      for (const auto& action : m.state.TakeActions()) {
+        if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
+          m.state.OnSent(kTwin, m.now);
+          return batch->compression;
+        }
+      }
+      return std::nullopt;
+    };
+    CHECK(sent_as(v1::COMPRESSION_ZSTD) ==
+          (shares_memory ? Compression::kOff : Compression::kZstd));
+    CHECK(sent_as(v1::COMPRESSION_LZ4) == (shares_memory ? Compression::kOff : Compression::kLz4));
+  }
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "common/base/protocol_version.h"
+#include "common/compression/compression.h"
+#include "common/transport/convert/compression.h"
 #include "common/transport/wire.h"
 #include "tests/unit/server/worker/service/worker_fixture.h"
 
@@ -104,6 +106,104 @@ TEST_CASE("a consumer gets the plan's batches in order, within its room", "[work
     CHECK(part->part.digest() == (*expected)->digest().ToBytes());
   }
   CHECK(positions == std::set<std::uint64_t>{0, 10, 20});
+}
+
+/// Batches of 300 examples, which are worth compressing.
+v1::WantList LargeWants(const Fixture& f, std::uint32_t batches, v1::Compression compression) {
+  v1::WantList wants = Wants(f.fingerprint, batches, batches);
+  wants.mutable_wants(0)->mutable_shard()->set_examples(300);
+  wants.mutable_wants(0)->mutable_shard()->set_stride(300);
+  wants.set_compression(compression);
+  return wants;
+}
+
+/// Reads a batch and checks its bytes against those of the plan. Returns the bytes that came for
+/// it.
+std::size_t CheckBatch(Fixture& f, Recorder<IncomingPart>& parts, v1::Compression compression) {
+  auto part = parts.Next();
+  while (part && part->part.has_alive()) part = parts.Next();
+  REQUIRE(part);
+  CHECK(part->part.compression() == compression);
+  BatchScratch scratch;
+  const auto expected = f.provider->plan->Batch(0, {part->part.at().example(), 300}, scratch);
+  REQUIRE(expected.ok());
+  const std::span<const std::byte> bytes = (*expected)->bytes();
+  CHECK(part->part.total_bytes() == bytes.size());
+  CHECK(part->part.digest() == (*expected)->digest().ToBytes());
+  REQUIRE(part->batch_bytes() == bytes.size());
+  std::vector<std::byte> came(part->data_bytes());
+  wire::GatherInto(*part, came);
+  std::vector<std::byte> raw(bytes.size());
+  if (compression == v1::COMPRESSION_OFF) {
+    raw = came;
+  } else {
+    REQUIRE(Decompressor().Decompress(*FromProto(compression), came, raw).ok());
+  }
+  CHECK(std::equal(raw.begin(), raw.end(), bytes.begin(), bytes.end()));
+  return came.size();
+}
+
+TEST_CASE("a consumer gets batches compressed as it asks for them", "[worker][compression]") {
+  Fixture f;
+  f.Serve();
+  std::map<v1::Compression, std::size_t> came;
+  for (const auto compression :
+       {v1::COMPRESSION_OFF, v1::COMPRESSION_LZ4, v1::COMPRESSION_ZSTD}) {
+    auto [parts, stream] = f.Consume();
+    stream->Write(LargeWants(f, 3, compression));
+    for (int i = 0; i < 3; ++i) came[compression] += CheckBatch(f, *parts, compression);
+  }
+  CHECK(came[v1::COMPRESSION_LZ4] < came[v1::COMPRESSION_OFF] * 2 / 3);
+  CHECK(came[v1::COMPRESSION_ZSTD] < came[v1::COMPRESSION_OFF] * 2 / 3);
+  MetricSet metrics;
+  f.worker->AddMetrics(metrics);
+  CHECK(metrics.values(Metric::kCompressSeconds).at({}) > 0);
+}
+
+TEST_CASE("twins get one batch in different compressions", "[worker][compression]") {
+  Fixture f;
+  f.Serve();
+  auto [plain, plain_stream] = f.Consume();
+  auto [small, small_stream] = f.Consume();
+  plain_stream->Write(LargeWants(f, 3, v1::COMPRESSION_OFF));
+  small_stream->Write(LargeWants(f, 3, v1::COMPRESSION_ZSTD));
+  for (int i = 0; i < 3; ++i) {
+    CheckBatch(f, *plain, v1::COMPRESSION_OFF);
+    CheckBatch(f, *small, v1::COMPRESSION_ZSTD);
+  }
+}
+
+TEST_CASE("a compression that a worker does not know is left out", "[worker][compression]") {
+  Fixture f;
+  f.Serve();
+  auto [parts, stream] = f.Consume();
+  stream->Write(LargeWants(f, 1, static_cast<v1::Compression>(99)));
+  CheckBatch(f, *parts, v1::COMPRESSION_OFF);
+}
+
+TEST_CASE("a consumer that goes while its batch is compressed harms nothing",
+          "[worker][compression]") {
+  Fixture f;
+  f.Serve();
+  for (int i = 0; i < 50; ++i) {
+    auto [parts, stream] = f.Consume();
+    stream->Write(LargeWants(f, 3, v1::COMPRESSION_ZSTD));
+    if (i % 2 == 0) CheckBatch(f, *parts, v1::COMPRESSION_ZSTD);
+    stream->Close(Cancelled("gone"));
+    REQUIRE(parts->WaitClosed());
+  }
+  auto [parts, stream] = f.Consume();
+  stream->Write(LargeWants(f, 1, v1::COMPRESSION_LZ4));
+  CheckBatch(f, *parts, v1::COMPRESSION_LZ4);
+}
+
+TEST_CASE("a worker stops while batches are compressed", "[worker][compression]") {
+  Fixture f;
+  f.Serve();
+  auto [parts, stream] = f.Consume();
+  stream->Write(LargeWants(f, 3, v1::COMPRESSION_ZSTD));
+  f.worker->Stop();
+  CHECK(parts->WaitClosed());
 }
 
 TEST_CASE("a consumer that waits is told the stage of the build", "[worker][alive]") {
