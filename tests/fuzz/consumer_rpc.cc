@@ -11,6 +11,8 @@
 #include "client/session/run/batch_receiver.h"
 #include "client/session/run/spec_from_proto.h"
 #include "common/batch/batch_writer.h"
+#include "common/compression/compression.h"
+#include "common/transport/convert/compression.h"
 #include "common/transport/convert/tables.h"
 #include "common/transport/wire.h"
 #include "tests/fuzz/events.h"
@@ -344,6 +346,18 @@ std::vector<std::string> Seeds() {
     }
     return made;
   };
+  const auto compressed = [&](std::uint64_t example, std::uint64_t lease,
+                              Compression compression) {
+    v1::BatchPart part = parts(example, lease, 1 << 20).front();
+    Compressor compressor;
+    const auto small =
+        compressor.Compress(compression, std::as_bytes(std::span(part.data().data(),
+                                                                 part.data().size())));
+    part.set_compression(ToProto(compression));
+    part.set_raw_bytes(part.data().size());
+    part.set_data(std::string(reinterpret_cast<const char*>(small.data()), small.size()));
+    return part;
+  };
   v1::BatchPart alive;
   alive.mutable_alive()->set_stage("closure");
   alive.mutable_alive()->mutable_building()->set_example(5);
@@ -383,6 +397,12 @@ std::vector<std::string> Seeds() {
   copies.push_back({kAdvance, 30, ""});
   copies.push_back(Message(kAttach, 0, welcome));
 
+  std::vector<Event> smaller = run;
+  smaller.push_back(Message(kPart, 0, compressed(0, 3, Compression::kZstd)));
+  smaller.push_back({kTake, 9, ""});
+  smaller.push_back(Message(kPartBytes, 0, compressed(5, 3, Compression::kLz4)));
+  smaller.push_back({kTake, 9, ""});
+
   // The parts name another place than their batch has.
   std::vector<Event> elsewhere = run;
   for (auto part : parts(10, 3, 1 << 20)) {
@@ -390,7 +410,7 @@ std::vector<std::string> Seeds() {
     elsewhere.push_back(Message(kPart, 0, part));
   }
 
-  return {WriteEvents(whole), WriteEvents(copies), WriteEvents(elsewhere),
+  return {WriteEvents(whole), WriteEvents(copies), WriteEvents(elsewhere), WriteEvents(smaller),
           WriteEvents({Message(kAttach, 0, waiting), {kAdvance, 40, ""}, {kAttachClosed, 10, ""}}),
           WriteEvents({Message(kStatic, 1, test::CoqStatic())})};
 }

@@ -38,6 +38,8 @@ FROM_1 = "a whole number from 1 to "
     ({"priority": "high"}, f"priority: expected {FROM_1}1000, got 'high'"),
     ({"index_dtype": None}, "index_dtype: expected 'int32' or 'int64', got None"),
     ({"index_dtype": "int16"}, "index_dtype: expected 'int32' or 'int64', got 'int16'"),
+    ({"compression": "gzip"}, "compression: expected 'zstd', 'lz4' or 'off', got 'gzip'"),
+    ({"compression": None}, "compression: expected a text, got None"),
     ({"any_start": 1}, "any_start: expected True or False, got 1"),
     ({"packed": "yes"}, "packed: expected True or False, got 'yes'"),
     ({"log_level": ["x"] * 99}, "log_level: expected a text, got something of type list"),

@@ -21,6 +21,19 @@ def test_every_batch_is_that_of_the_reference(connect, dataset, tmp_path):
     assert len(session) * 2 == len(expected)
 
 
+@pytest.mark.parametrize("compression", ["off", "lz4", "zstd"])
+def test_compressed_batches_are_those_of_the_reference(connect, dataset, tmp_path, compression):
+    session = connect(packed=True, compression=compression, shared_memory=False)
+    expected = [(0, line["ordinal"], line["hash"])
+                for line in digest(dataset, pipeline(), 0, folder=tmp_path)]
+    assert taken(session, 1) == expected
+    stats = session.stats()
+    if compression == "off":
+        assert stats["wire_bytes"] == stats["bytes"]
+    else:
+        assert 0 < stats["wire_bytes"] < stats["bytes"]
+
+
 def test_spec_and_length_are_known_before_any_batch(connect):
     session = connect()
     assert session.stats()["batches"] == 0

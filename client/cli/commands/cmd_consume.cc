@@ -86,6 +86,7 @@ void PrintSummary(const std::vector<RankReport>& reports) {
     sum.batches += report.stats.batches;
     sum.examples += report.stats.examples;
     sum.bytes += report.stats.bytes;
+    sum.wire_bytes += report.stats.wire_bytes;
     sum.in_place += report.stats.in_place;
     if (report.attached) sum.drop_reasons = report.stats.drop_reasons;
     for (std::size_t i = 0; i < kDropReasons; ++i) sum.dropped[i] += report.stats.dropped[i];
@@ -103,6 +104,13 @@ void PrintSummary(const std::vector<RankReport>& reports) {
                   .c_str());
   if (sum.in_place > 0) {
     std::printf("%s\n", fmt::format("through shared memory: {} batches", sum.in_place).c_str());
+  }
+  if (sum.wire_bytes > 0 && sum.wire_bytes < sum.bytes) {
+    std::printf("%s\n", fmt::format("over the network: {:.1f} MB, {:.0f} % of the batches' bytes",
+                                    static_cast<double>(sum.wire_bytes) / 1e6,
+                                    100 * static_cast<double>(sum.wire_bytes) /
+                                        static_cast<double>(sum.bytes))
+                            .c_str());
   }
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (sum.dropped[i] == 0) continue;

@@ -155,6 +155,19 @@ std::string WaitText(const v1::Wait& wait) {
   return text + fmt::format(" for {:.1f} s", wait.since_seconds());
 }
 
+/// Consumers whose batches came in fewer bytes than they have. Empty if there are none.
+std::string WireTable(const v1::ServiceStatus& status) {
+  TextTable wire({"JOB", "RANK", "BATCHES", "CAME IN", "RATIO"});
+  for (const v1::ConsumerStatus& consumer : status.consumers()) {
+    const auto bytes = static_cast<double>(consumer.counters().bytes());
+    const auto came = static_cast<double>(consumer.counters().wire_bytes());
+    if (came == 0 || came >= bytes) continue;
+    wire.Add({consumer.job(), RankText(consumer), Megabytes(bytes), Megabytes(came),
+              fmt::format("{:.1f} x", bytes / came)});
+  }
+  return wire.size() == 0 ? std::string() : Section("over the network", wire);
+}
+
 std::string GrantsTable(const v1::ServiceStatus& status) {
   TextTable grants({"JOB", "RANK", "WINDOW", "LEASE WINDOW", "ROOM", "CREDIT"});
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
@@ -319,8 +332,8 @@ std::string StatusTable(const v1::ServiceStatus& status) {
                    fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()),
                    WaitText(consumer.now()), consumer.why()});
   }
-  return text + Section("consumers", consumers) + EventsTable(status) + TuningTable(status) +
-         PortsTable(status);
+  return text + Section("consumers", consumers) + WireTable(status) + EventsTable(status) +
+         TuningTable(status) + PortsTable(status);
 }
 
 std::string DetailedStatusTable(const v1::ServiceStatus& status) {

@@ -48,6 +48,42 @@ TEST_CASE("a session gives the batches of each epoch in order and ends with the 
   CHECK(session->stats().examples == 120);
 }
 
+TEST_CASE("a worker that compresses nothing serves a session that asks for it",
+          "[session][compression]") {
+  FakeWorld world;
+  SessionOptions options = world.Options();
+  options.compression = "zstd";
+  auto session = world.Create(options);
+  REQUIRE(session->Attach().ok());
+  CHECK(ReadEpoch(*session) == Count(0, 60));
+  CHECK(session->stats().wire_bytes == session->stats().bytes);
+  MutexLock lock(world.service->mutex);
+  CHECK(world.service->wants.compression() == v1::COMPRESSION_ZSTD);
+}
+
+TEST_CASE("a session that asks for no compression does not say so", "[session][compression]") {
+  FakeWorld world;
+  auto session = world.Create();
+  REQUIRE(session->Attach().ok());
+  CHECK(ReadEpoch(*session) == Count(0, 60));
+  MutexLock lock(world.service->mutex);
+  v1::WantList wants = world.service->wants;
+  CHECK(wants.compression() == v1::COMPRESSION_OFF);
+  const std::string bytes = wants.SerializeAsString();
+  wants.clear_compression();
+  CHECK(wants.SerializeAsString() == bytes);
+}
+
+TEST_CASE("a session with a compression that does not exist is refused with the list",
+          "[session][compression]") {
+  FakeWorld world;
+  SessionOptions options = world.Options();
+  options.compression = "gzip";
+  const auto session = Session::Create(options, {});
+  CHECK(session.status().message() ==
+        "compression: expected 'zstd', 'lz4' or 'off', got 'gzip'");
+}
+
 TEST_CASE("the spec is there before any batch", "[session]") {
   FakeWorld world;
   SessionOptions options = world.Options();
