@@ -84,9 +84,9 @@ std::span<const std::byte> Compressor::Compress(Compression compression,
   }
   if (out_.size() < most) out_.resize(most);
   if (compression == Compression::kLz4) {
-    const int got = LZ4_compress_default(
-        reinterpret_cast<const char*>(bytes.data()), reinterpret_cast<char*>(out_.data()),
-        static_cast<int>(bytes.size()), static_cast<int>(most));
+    const int got = LZ4_compress_default(reinterpret_cast<const char*>(bytes.data()),
+                                         reinterpret_cast<char*>(out_.data()),
+                                         static_cast<int>(bytes.size()), static_cast<int>(most));
     return std::span(out_).first(got > 0 ? static_cast<std::size_t>(got) : 0);
   }
   if (zstd_ == nullptr) zstd_.reset(ZSTD_createCCtx());

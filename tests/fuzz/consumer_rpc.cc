@@ -346,13 +346,11 @@ std::vector<std::string> Seeds() {
     }
     return made;
   };
-  const auto compressed = [&](std::uint64_t example, std::uint64_t lease,
-                              Compression compression) {
+  const auto compressed = [&](std::uint64_t example, std::uint64_t lease, Compression compression) {
     v1::BatchPart part = parts(example, lease, 1 << 20).front();
     Compressor compressor;
-    const auto small =
-        compressor.Compress(compression, std::as_bytes(std::span(part.data().data(),
-                                                                 part.data().size())));
+    const auto small = compressor.Compress(
+        compression, std::as_bytes(std::span(part.data().data(), part.data().size())));
     part.set_compression(ToProto(compression));
     part.set_raw_bytes(part.data().size());
     part.set_data(std::string(reinterpret_cast<const char*>(small.data()), small.size()));
@@ -410,7 +408,10 @@ std::vector<std::string> Seeds() {
     elsewhere.push_back(Message(kPart, 0, part));
   }
 
-  return {WriteEvents(whole), WriteEvents(copies), WriteEvents(elsewhere), WriteEvents(smaller),
+  return {WriteEvents(whole),
+          WriteEvents(copies),
+          WriteEvents(elsewhere),
+          WriteEvents(smaller),
           WriteEvents({Message(kAttach, 0, waiting), {kAdvance, 40, ""}, {kAttachClosed, 10, ""}}),
           WriteEvents({Message(kStatic, 1, test::CoqStatic())})};
 }

@@ -57,7 +57,7 @@ struct Arrival {
   Number lease;
   Position at;
   Digest128 digest;         // of header and payload
-  std::uint64_t bytes = 0;       // packed
+  std::uint64_t bytes = 0;  // packed
   std::uint64_t wire_bytes = 0;  // that came over a network for it, compressed or not
   bool in_place = false;    // it lies where its worker built it
   Fingerprint fingerprint;
@@ -89,7 +89,7 @@ struct SessionMachineOptions {
   v1::Hello hello;      // the machine sets session, admitted and highest_term
   std::uint64_t prefetch_bytes = 256u << 20;  // at most, if they are tuned
   bool tune = false;
-  Compression compression = Compression::kOff;  // that workers are asked for
+  Compression compression = Compression::kOff;          // that workers are asked for
   Duration connect_timeout = std::chrono::seconds(30);  // until the dispatcher's first message
   Duration attach_timeout{0};  // until the Welcome; 0: as long as the dispatcher says wait
 };

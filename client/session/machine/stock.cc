@@ -29,8 +29,9 @@ void Stock::OnAdmitted() {
 }
 
 void Stock::Keep(std::uint64_t step, const Arrival& arrival, Number worker) {
-  held_[step] = {arrival.digest,  arrival.bytes,    arrival.wire_bytes, arrival.examples,
-                 arrival.dropped, arrival.in_place, worker};
+  held_[step] = {
+      arrival.digest,   arrival.bytes, arrival.wire_bytes, arrival.examples, arrival.dropped,
+      arrival.in_place, worker};
   if (IsMutant(Mutant::kCopyDeliveredTwice)) next_ = std::min(next_, step);
   held_bytes_ += arrival.bytes;
   largest_bytes_ = std::max(largest_bytes_, arrival.bytes);

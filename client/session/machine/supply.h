@@ -35,7 +35,8 @@ class Supply {
   /// Cuts every lease to the steps that it lacks now.
   void CutLeases();
 
-  /// A part came; `data_bytes` is how many bytes of the batch its data stand for. Returns false if its batch is not wanted.
+  /// A part came; `data_bytes` is how many bytes of the batch its data stand for. Returns false if
+  /// its batch is not wanted.
   bool OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes, Time now);
   Verdict OnArrival(WorkerLink& link, const Arrival& arrival, Time now);
   void OnBad(WorkerLink& link, const Status& status, Time now);

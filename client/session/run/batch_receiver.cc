@@ -26,10 +26,11 @@ Status CheckData(const IncomingPart& in, std::uint64_t left) {
   }
   // An honest worker compresses what is a part anyway, and only to fewer bytes.
   if (in.in_place || part.raw_bytes() > wire::kMaxPartBytes || bytes >= part.raw_bytes()) {
-    return DataLoss(fmt::format(
-        "a part at offset {} with {} compressed bytes for {}{}; expected fewer bytes for at most {}",
-        part.offset(), bytes, part.raw_bytes(), in.in_place ? " in shared memory" : "",
-        wire::kMaxPartBytes));
+    return DataLoss(
+        fmt::format("a part at offset {} with {} compressed bytes for {}{}; expected fewer bytes "
+                    "for at most {}",
+                    part.offset(), bytes, part.raw_bytes(), in.in_place ? " in shared memory" : "",
+                    wire::kMaxPartBytes));
   }
   return OkStatus();
 }

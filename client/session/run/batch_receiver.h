@@ -34,9 +34,9 @@ class BatchReceiver {
   /// counts only at the first part of a batch; a batch that is not wanted takes no memory.
   ///
   /// DataLoss if a part does not follow the one before, if compressed data are not the bytes that
-  /// the part says they are, if the digest of a batch is wrong, or if the bytes are no batch. OutOfRange if a batch has more than `limit_bytes`. After either error,
-  /// nothing more that comes on this stream can be trusted. ResourceExhausted if there is no
-  /// memory.
+  /// the part says they are, if the digest of a batch is wrong, or if the bytes are no batch.
+  /// OutOfRange if a batch has more than `limit_bytes`. After either error, nothing more that comes
+  /// on this stream can be trusted. ResourceExhausted if there is no memory.
   Result<std::optional<ReceivedBatch>> OnPart(const IncomingPart& in, bool wanted,
                                               std::uint64_t limit_bytes);
 

@@ -72,7 +72,8 @@ TEST_CASE("data that give more or fewer bytes than was said are refused", "[comp
     const Bytes small = Compressed(compression, Bytes(1 << 20));
     for (const std::size_t size : {std::size_t{0}, std::size_t{1000}, std::size_t{2} << 20}) {
       Bytes to(size + 64, std::byte{0x5a});
-      const Status status = Decompressor().Decompress(compression, small, std::span(to).first(size));
+      const Status status =
+          Decompressor().Decompress(compression, small, std::span(to).first(size));
       INFO(status.ToString());
       CHECK(status.code() == StatusCode::kDataLoss);
       CHECK(status.message().find("expected " + std::to_string(size)) != std::string::npos);
@@ -88,9 +89,10 @@ TEST_CASE("data that were cut off are refused", "[compression]") {
     const Bytes small = Compressed(compression, raw);
     for (std::size_t size = 0; size < small.size(); size += 7) {
       Bytes to(raw.size());
-      CHECK_FALSE(
-          Decompressed(compression, {small.begin(), small.begin() + static_cast<std::ptrdiff_t>(size)}, to)
-              .ok());
+      CHECK_FALSE(Decompressed(compression,
+                               {small.begin(), small.begin() + static_cast<std::ptrdiff_t>(size)},
+                               to)
+                      .ok());
     }
   }
 }
@@ -133,8 +135,7 @@ TEST_CASE("only one frame of the present format of Zstandard is taken", "[compre
 TEST_CASE("data of one compression are none of the other", "[compression]") {
   const Bytes raw = Numbers(1000);
   Bytes to(raw.size());
-  CHECK_FALSE(
-      Decompressed(Compression::kZstd, Compressed(Compression::kLz4, raw), to).ok());
+  CHECK_FALSE(Decompressed(Compression::kZstd, Compressed(Compression::kLz4, raw), to).ok());
 }
 
 TEST_CASE("a compression has a name, and a wrong name is refused with the list", "[compression]") {

@@ -80,8 +80,7 @@ TEST_CASE("a session with a compression that does not exist is refused with the 
   SessionOptions options = world.Options();
   options.compression = "gzip";
   const auto session = Session::Create(options, {});
-  CHECK(session.status().message() ==
-        "compression: expected 'zstd', 'lz4' or 'off', got 'gzip'");
+  CHECK(session.status().message() == "compression: expected 'zstd', 'lz4' or 'off', got 'gzip'");
 }
 
 TEST_CASE("the spec is there before any batch", "[session]") {

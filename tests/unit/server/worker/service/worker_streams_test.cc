@@ -147,8 +147,7 @@ TEST_CASE("a consumer gets batches compressed as it asks for them", "[worker][co
   Fixture f;
   f.Serve();
   std::map<v1::Compression, std::size_t> came;
-  for (const auto compression :
-       {v1::COMPRESSION_OFF, v1::COMPRESSION_LZ4, v1::COMPRESSION_ZSTD}) {
+  for (const auto compression : {v1::COMPRESSION_OFF, v1::COMPRESSION_LZ4, v1::COMPRESSION_ZSTD}) {
     auto [parts, stream] = f.Consume();
     stream->Write(LargeWants(f, 3, compression));
     for (int i = 0; i < 3; ++i) came[compression] += CheckBatch(f, *parts, compression);
