@@ -76,7 +76,8 @@ def test_a_crash_of_a_worker_changes_no_compressed_batch():
                                        extra=[*NETWORK, *LITTLE_AHEAD, "--compression", codec])
                      for codec in ("off", "lz4", "zstd")}
         for consumer in consumers.values():
-            wait_for(lambda log=consumer.log: len(c.delivered(log)) > 40, "no batches", consumer.popen)
+            wait_for(lambda log=consumer.log: len(c.delivered(log)) > 40, "no batches",
+                     consumer.popen)
         workers[0].kill()
         for codec, consumer in consumers.items():
             consumer.expect_success()
@@ -96,8 +97,9 @@ def test_compression_and_certificates_go_together():
 
 def test_a_compression_that_does_not_exist_is_refused_with_the_list():
     with cluster(DATA) as c:
-        done = subprocess.run([binary("cli"), "consume", c.pipeline, "--job", "x", "--world-size", "1",
-                               "--compression", "gzip"], capture_output=True, text=True,
+        done = subprocess.run([binary("cli"), "consume", c.pipeline, "--job", "x", "--world-size",
+                               "1", "--compression", "gzip"], capture_output=True, text=True,
                               timeout=PATIENCE, check=False)
         check(done.returncode == 2, f"exit code {done.returncode}")
-        check("compression: expected 'zstd', 'lz4' or 'off', got 'gzip'" in done.stderr, done.stderr)
+        words = "compression: expected 'zstd', 'lz4' or 'off', got 'gzip'"
+        check(words in done.stderr, done.stderr)
