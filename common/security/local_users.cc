@@ -122,6 +122,24 @@ Result<uid_t> UserOfSocket(const Endpoint& own, const Endpoint& other) {
   return uid_t{found.idiag_uid};
 }
 
+std::optional<Endpoint> EndpointOf(const std::string& address, int port) {
+  sockaddr_storage storage{};
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  if (inet_pton(AF_INET, address.c_str(), &v4.sin_addr) == 1) {
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(static_cast<std::uint16_t>(port));
+    std::memcpy(&storage, &v4, sizeof v4);
+  } else if (inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr) == 1) {
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(static_cast<std::uint16_t>(port));
+    std::memcpy(&storage, &v6, sizeof v6);
+  } else {
+    return std::nullopt;
+  }
+  return EndpointOf(storage);
+}
+
 }  // namespace
 
 Result<LocalUsers> LocalUsers::Make(uid_t own, const std::string& group) {
@@ -188,6 +206,14 @@ Result<uid_t> UserOfPeer(int socket) {
   const std::optional<Endpoint> here = EndpointOf(own);
   const std::optional<Endpoint> there = EndpointOf(peer);
   if (!here || !there) return NotFound("not a TCP connection");
+  return UserOfSocket(*there, *here);
+}
+
+Result<uid_t> UserOfPeer(const std::string& peer, int peer_port, const std::string& own,
+                         int own_port) {
+  const std::optional<Endpoint> here = EndpointOf(own, own_port);
+  const std::optional<Endpoint> there = EndpointOf(peer, peer_port);
+  if (!here || !there) return NotFound("no numeric addresses");
   return UserOfSocket(*there, *here);
 }
 

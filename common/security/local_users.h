@@ -40,5 +40,9 @@ std::string UserText(uid_t user);
 /// The user who owns the other end of a TCP connection within this host, as the kernel says
 /// (sock_diag(7)). NotFound if that end is gone, or lies on another host.
 Result<uid_t> UserOfPeer(int socket);
+/// The same for a connection whose ends are known as numeric addresses, such as 127.0.0.1, and
+/// ports.
+Result<uid_t> UserOfPeer(const std::string& peer, int peer_port, const std::string& own,
+                         int own_port);
 
 }  // namespace millrace

@@ -4,15 +4,21 @@
 #include <utility>
 
 #include "common/base/addresses.h"
+#include "common/base/json_text.h"
+#include "common/transport/convert/status_json.h"
 #include "common/transport/grpc/grpc_client.h"
 #include "server/daemon/column_adapters.h"
 #include "server/daemon/plan_adapters.h"
 #include "server/dataset/python/kind/python_kind.h"
 #include "server/dataset/python/python_dataset.h"
+#include "server/dispatcher/machine/status_reach.h"
 #include "server/dispatcher/service/dispatcher_service.h"
 #include "server/dispatcher/service/elected_dispatcher.h"
 #include "server/plugin/files/plugin_files.h"
 #include "server/state/sqlite/sqlite_store.h"
+#include "server/web/metrics_text.h"
+#include "server/web/web_access.h"
+#include "server/web/web_routes.h"
 
 namespace millrace {
 namespace {
@@ -108,6 +114,14 @@ v1::DatasetState StateWithFiles(PlanLibrary& library, PlanProvider& provider,
   return state;
 }
 
+/// The user at the other end of a connection over loopback to the HTTP port at `listen`.
+Result<uid_t> UserOfRequest(const std::string& listen, const WebRequest& request) {
+  std::string own = request.peer.find('.') == std::string::npos ? "::1" : "127.0.0.1";
+  const std::optional<HostPort> given = ParseHostPort(listen);
+  if (given && IsLoopback(listen) && given->host != "localhost") own = given->host;
+  return UserOfPeer(request.peer, request.peer_port, own, request.own_port);
+}
+
 /// Whether there is a worker that says how many processes plugins have.
 bool TunesWorker(const DaemonOptions& options) {
   return options.tune && options.role != Role::kDispatcher;
@@ -164,7 +178,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
       d->worker_ticked_ = d->clock_->Now();
     });
   }
-  MILLRACE_RETURN_IF_ERROR(d->StartProbes());
+  MILLRACE_RETURN_IF_ERROR(d->StartProbes(security));
   if (d->dispatcher_) d->opener_ = std::thread([d] { d->OpenDatasets(); });
   return daemon;
 }
@@ -283,16 +297,13 @@ Status Daemon::StartWorker() {
   return OkStatus();
 }
 
-Status Daemon::StartProbes() {
+Status Daemon::StartProbes(const DaemonSecurity& security) {
   const auto listening = [this](const char* what, const std::string& listen, int port) {
     log_->Info("listening", {{"for", what}, {"address", WithPort(listen, port)}});
   };
   if (!options_.metrics_listen.empty()) {
-    const MetricsExporter::Roles roles{dispatcher_ != nullptr, worker_ != nullptr};
-    MILLRACE_ASSIGN_OR_RETURN(
-        metrics_, MetricsExporter::Start(options_.metrics_listen, roles,
-                                         [this](MetricSet& metrics) { AddMetrics(metrics); }));
-    listening("metrics", options_.metrics_listen, metrics_->port());
+    MILLRACE_RETURN_IF_ERROR(StartWeb(security));
+    listening("metrics", options_.metrics_listen, web_->port());
   }
   if (!options_.health_listen.empty()) {
     MILLRACE_ASSIGN_OR_RETURN(health_, HealthServer::Start(options_.health_listen));
@@ -302,6 +313,50 @@ Status Daemon::StartProbes() {
         std::make_unique<Ticker>(std::chrono::milliseconds(200), [this] { TellHealth(); });
   }
   return OkStatus();
+}
+
+Status Daemon::StartWeb(const DaemonSecurity& security) {
+  WebAccessOptions access;
+  access.open = options_.metrics_page;
+  access.users = security.users;
+  access.user_of = [listen = options_.metrics_listen](const WebRequest& request) {
+    return UserOfRequest(listen, request);
+  };
+  if (options_.metrics_tls) {
+    access.policy =
+        security.policy != nullptr ? security.policy : std::make_shared<CertificatePolicy>();
+  }
+  const auto status =
+      std::make_shared<SharedStatus>([this] { return StatusText(); }, clock_);
+  const auto routes = std::make_shared<WebRoutes>(
+      WebContents{.metrics = [this] { return MetricsPage(); },
+                  .status = [status] { return status->Get(); }},
+      WebAccess(access));
+  MILLRACE_ASSIGN_OR_RETURN(
+      web_, WebServer::Start(options_.metrics_listen, options_.metrics_tls ? security.tls : nullptr,
+                             [routes](const WebRequest& request) {
+                               return routes->Answer(request);
+                             }));
+  return OkStatus();
+}
+
+std::string Daemon::MetricsPage() {
+  MetricSet metrics;
+  AddMetrics(metrics);
+  return MetricsText({.dispatcher = dispatcher_ != nullptr, .worker = worker_ != nullptr}, metrics);
+}
+
+Result<SharedStatus::Text> Daemon::StatusText() {
+  if (dispatcher_ == nullptr) {
+    return std::make_shared<const std::string>(
+        "{\"worker\": " + JsonText(options_.name) + ", \"address\": " + JsonText(batch_address_) +
+        ", \"version\": " + JsonText(MILLRACE_VERSION) +
+        ", \"dispatchers\": " + JsonList(SplitAddresses(options_.dispatcher)) + "}");
+  }
+  MILLRACE_ASSIGN_OR_RETURN(v1::ServiceStatus status, dispatcher_->OnGetStatus(Peer()));
+  Restrict(status, Reach::kAllButPipelines, Identity());
+  MILLRACE_ASSIGN_OR_RETURN(std::string text, StatusJson(status, true));
+  return std::make_shared<const std::string>(std::move(text));
 }
 
 void Daemon::AddMetrics(MetricSet& metrics) {
@@ -394,8 +449,8 @@ void Daemon::DrainAndStop() {
   while (worker_ && !worker_->Idle() && clock_->Now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  // The exporter takes some time to end. It ends while the rest is stopped.
-  std::thread metrics_end([this] { metrics_.reset(); });
+  // The HTTP server takes some time to end. It ends while the rest is stopped.
+  std::thread web_end([this] { web_.reset(); });
   health_ticker_.reset();
   security_ticker_.reset();
   ticker_.reset();
@@ -405,7 +460,7 @@ void Daemon::DrainAndStop() {
   if (opener_.joinable()) opener_.join();
   if (dispatcher_) dispatcher_->Stop();
   if (control_) control_->Shutdown(std::chrono::milliseconds(200));
-  metrics_end.join();
+  web_end.join();
   health_.reset();
   log_->Info("stopped");
 }

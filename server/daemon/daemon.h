@@ -20,13 +20,14 @@
 #include "common/transport/shm/shared_arena.h"
 #include "common/transport/shm/shm_server.h"
 #include "common/transport/stream.h"
-#include "server/daemon/metrics_exporter.h"
 #include "server/daemon/options.h"
 #include "server/daemon/port_guard.h"
 #include "server/dispatcher/service/running_dispatcher.h"
 #include "server/pipeline/columns/kept_columns.h"
 #include "server/pipeline/plan_library.h"
 #include "server/plugin/plugin_registry.h"
+#include "server/web/shared_status.h"
+#include "server/web/web_server.h"
 #include "server/worker/service/worker_service.h"
 
 namespace millrace {
@@ -62,8 +63,13 @@ class Daemon {
   Status StartDispatcher();
   Status StartWorker();
   void OpenDatasets();
-  /// Starts the metrics and the health server, each if it has an address.
-  Status StartProbes();
+  /// Starts the HTTP and the health server, each if it has an address.
+  Status StartProbes(const DaemonSecurity& security);
+  Status StartWeb(const DaemonSecurity& security);
+  std::string MetricsPage();
+  /// What the page shows: the service's status as a viewer may see it, or, of a worker, where its
+  /// dispatcher is.
+  Result<SharedStatus::Text> StatusText();
   void AddMetrics(MetricSet& metrics);
   void TellHealth();
 
@@ -92,8 +98,8 @@ class Daemon {
   std::atomic<Time> worker_ticked_;
   std::unique_ptr<Ticker> security_ticker_;  // null: no TLS
   std::unique_ptr<Ticker> ticker_;
-  std::unique_ptr<MetricsExporter> metrics_;  // null: none
-  std::unique_ptr<HealthServer> health_;      // null: none
+  std::unique_ptr<WebServer> web_;        // null: none
+  std::unique_ptr<HealthServer> health_;  // null: none
   std::unique_ptr<Ticker> health_ticker_;
   std::thread opener_;
   std::set<std::string> dataset_ids_;  // ids in the present configuration

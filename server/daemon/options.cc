@@ -60,6 +60,15 @@ Status CheckExposed(const OptionTexts& texts, const DaemonOptions& options) {
     const auto given = texts.values.find(name);
     return given == texts.values.end() ? OptionText() : given->second;
   };
+  if (options.metrics_tls && options.tls.empty()) {
+    return At(InvalidArgument("option metrics_tls: needs tls, the folder with its certificate"),
+              where("metrics_tls"));
+  }
+  if (options.metrics_tls && options.metrics_page) {
+    return At(InvalidArgument("option metrics_page: expected without metrics_tls, by which the page "
+                              "asks everybody who it is"),
+              where("metrics_page"));
+  }
   if (options.tls.empty()) {
     if (!options.access.empty()) {
       return At(InvalidArgument("option access: needs tls, since without it nobody proves a name"),

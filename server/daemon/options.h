@@ -50,6 +50,8 @@ struct DaemonOptions {
   std::map<std::string, DatasetOption> datasets;
   std::map<std::string, PluginConfig> plugins;  // code that pipelines may name, by modules
   std::string metrics_listen;                   // HTTP; empty: no metrics
+  bool metrics_page = false;                    // whether all may see the page who can connect
+  bool metrics_tls = false;                     // whether metrics_listen speaks TLS
   std::string health_listen;                    // gRPC; empty: no health service
   std::string state;                            // folder of the embedded store
   std::string store;                            // etcd://…; empty: the embedded store in `state`

@@ -9,7 +9,6 @@
 #include <string>
 
 #include <fmt/core.h>
-#include <google/protobuf/util/json_util.h>
 
 #include "client/cli/commands.h"
 #include "client/cli/commands/connection.h"
@@ -17,6 +16,7 @@
 #include "client/cli/stop_signals.h"
 #include "client/cli/top/status_table.h"
 #include "common/system/stop_wait.h"
+#include "common/transport/convert/status_json.h"
 
 namespace millrace::cli {
 namespace {
@@ -38,14 +38,7 @@ using Table = std::string (*)(const v1::ServiceStatus&);
 Result<std::string> Format(const v1::ServiceStatus& status, const StatusArguments& options,
                            Table table, bool one_line) {
   if (options.format == "table") return table(status);
-  google::protobuf::util::JsonPrintOptions print;
-  print.add_whitespace = !one_line;
-  print.always_print_primitive_fields = true;
-  print.preserve_proto_field_names = true;
-  std::string text;
-  if (!google::protobuf::util::MessageToJsonString(status, &text, print).ok()) {
-    return Internal("the answer cannot be written as JSON");
-  }
+  MILLRACE_ASSIGN_OR_RETURN(std::string text, StatusJson(status, one_line));
   return one_line ? text + "\n" : text;
 }
 
