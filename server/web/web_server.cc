@@ -3,21 +3,22 @@
 #include <civetweb.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "common/system/mutex.h"
 #include "common/transport/grpc/listen_check.h"
 #include "server/web/gzip.h"
+#include "server/web/tls_front.h"
 #include "server/web/web_routes.h"
-#include "server/web/web_tls.h"
 
 namespace millrace {
 namespace {
 
-constexpr unsigned kTls = MG_FEATURES_TLS;
 /// What is sent at once. Each piece has a time limit of its own, so that slow peers get all.
 constexpr std::size_t kPieceBytes = 1 << 16;
 /// Answers below this size are not worth compressing.
@@ -37,12 +38,6 @@ WebRequest RequestOf(const mg_connection* connection) {
   request.peer = info.remote_addr;
   request.peer_port = info.remote_port;
   request.own_port = info.server_port;
-  request.tls = info.is_ssl != 0;
-  if (!request.tls) return request;
-  const auto* const certificate = info.client_cert;
-  request.shown = ShownByCertificate(
-      certificate == nullptr ? nullptr : static_cast<X509*>(certificate->peer_cert));
-  request.shown.token = TokenOf(std::string(HeaderOf(connection, "Authorization")));
   return request;
 }
 
@@ -73,39 +68,50 @@ void Send(mg_connection* connection, const WebResponse& response, bool head) {
 /// Civetweb's library, while there is a server.
 class Library {
  public:
-  explicit Library(unsigned features) : features_(mg_init_library(features)) {}
+  Library() { mg_init_library(0); }
   ~Library() { mg_exit_library(); }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
-  bool Has(unsigned features) const { return (features_ & features) == features; }
-
- private:
-  const unsigned features_;
 };
 
 class CivetServer final : public WebServer {
  public:
-  CivetServer(std::unique_ptr<WebTls> tls, Answer answer)
-      : tls_(std::move(tls)), library_(tls_ == nullptr ? 0 : kTls), answer_(std::move(answer)) {}
+  explicit CivetServer(Answer answer) : answer_(std::move(answer)) {}
   ~CivetServer() override {
+    // Its connections end first. They ask this server nothing any more, so that nobody looks at it.
+    std::unique_ptr<TlsFront> front;
+    {
+      MutexLock lock(mutex_);
+      front = std::move(front_);
+    }
+    front.reset();
     if (context_ != nullptr) mg_stop(context_);
   }
   CivetServer(const CivetServer&) = delete;
   CivetServer& operator=(const CivetServer&) = delete;
 
-  Status Begin(const std::string& listen) {
-    if (tls_ != nullptr && !library_.Has(kTls)) {
-      return FailedPrecondition(
-          "the HTTP port cannot speak TLS: civetweb found no libssl.so and libcrypto.so, which the "
-          "package libssl-dev has");
-    }
+  Status Begin(const std::string& listen, std::shared_ptr<TlsFolder> tls) {
+    behind_front_ = tls != nullptr;
+    MILLRACE_RETURN_IF_ERROR(Listen(behind_front_ ? "127.0.0.1:0" : listen));
+    if (!behind_front_) return OkStatus();
+    MILLRACE_ASSIGN_OR_RETURN(auto front, TlsFront::Start(listen, OwnPort(), std::move(tls)));
+    MutexLock lock(mutex_);
+    front_ = std::move(front);
+    return OkStatus();
+  }
+
+  int port() const override {
+    MutexLock lock(mutex_);
+    return front_ != nullptr ? front_->port() : OwnPort();
+  }
+
+ private:
+  Status Listen(const std::string& listen) {
     mg_callbacks callbacks{};
     callbacks.begin_request = &CivetServer::OnRequest;
     callbacks.http_error = &CivetServer::OnError;
-    if (tls_ != nullptr) callbacks.external_ssl_ctx = &CivetServer::OnTls;
-    const std::string ports = listen + (tls_ == nullptr ? "" : "s");
     // A request that does not come to its end holds a thread until its time is over.
-    const char* options[] = {"listening_ports", ports.c_str(), "num_threads", "16",
+    const char* options[] = {"listening_ports", listen.c_str(), "num_threads", "16",
                              "request_timeout_ms", "1000", nullptr};
     char text[512] = {};
     mg_init_data start{};
@@ -120,20 +126,37 @@ class CivetServer final : public WebServer {
     return AlreadyExists(fmt::format("cannot listen on {} for metrics: {}", listen, text));
   }
 
-  int port() const override {
+  int OwnPort() const {
     mg_server_port found{};
     return mg_get_server_ports(context_, 1, &found) < 1 ? 0 : found.port;
   }
-
- private:
   static CivetServer& Of(const mg_connection* connection) {
     return *static_cast<CivetServer*>(mg_get_user_data(mg_get_context(connection)));
   }
   static int OnRequest(mg_connection* connection) {
-    const WebRequest request = RequestOf(connection);
-    const WebResponse response = Of(connection).answer_(request);
+    WebRequest request = RequestOf(connection);
+    CivetServer& self = Of(connection);
+    const std::string authorization(HeaderOf(connection, "Authorization"));
+    const WebResponse response = self.AddOrigin(authorization, request)
+                                     ? self.answer_(request)
+                                     : TextResponse(403, "connect to the daemon's own port");
     Send(connection, response, request.method == "HEAD");
     return response.code;
+  }
+  /// Adds who is behind a request that came over TLS. False for one that came past it.
+  bool AddOrigin(const std::string& authorization, WebRequest& request) const {
+    if (!behind_front_) return true;
+    std::optional<TlsFront::Origin> origin;
+    {
+      MutexLock lock(mutex_);
+      if (front_ != nullptr) origin = front_->Find(request.peer_port);
+    }
+    if (!origin) return false;
+    request.tls = true;
+    request.peer = origin->address;
+    request.shown = origin->shown;
+    request.shown.token = TokenOf(authorization);
+    return true;
   }
   /// Of requests that are none: civetweb tells no more than their code.
   static int OnError(mg_connection* connection, int code, const char* /*text*/) {
@@ -142,14 +165,12 @@ class CivetServer final : public WebServer {
     Send(connection, response, false);
     return 0;
   }
-  static int OnTls(void** context, void* self) {
-    *context = static_cast<CivetServer*>(self)->tls_->context();
-    return 1;
-  }
 
-  const std::unique_ptr<WebTls> tls_;  // null: no TLS
   const Library library_;
   const Answer answer_;
+  bool behind_front_ = false;  // not changed once requests come
+  mutable Mutex mutex_;
+  std::unique_ptr<TlsFront> front_ MILLRACE_GUARDED_BY(mutex_);  // null: no TLS
   mg_context* context_ = nullptr;
 };
 
@@ -159,12 +180,8 @@ Result<std::unique_ptr<WebServer>> WebServer::Start(const std::string& listen,
                                                     std::shared_ptr<TlsFolder> tls,
                                                     Answer answer) {
   MILLRACE_RETURN_IF_ERROR(CheckListen(listen));
-  std::unique_ptr<WebTls> context;
-  if (tls != nullptr) {
-    MILLRACE_ASSIGN_OR_RETURN(context, WebTls::Make(std::move(tls)));
-  }
-  auto server = std::make_unique<CivetServer>(std::move(context), std::move(answer));
-  MILLRACE_RETURN_IF_ERROR(server->Begin(listen));
+  auto server = std::make_unique<CivetServer>(std::move(answer));
+  MILLRACE_RETURN_IF_ERROR(server->Begin(listen, std::move(tls)));
   return std::unique_ptr<WebServer>(std::move(server));
 }
 

@@ -19,8 +19,7 @@ class WebServer {
   using Answer = std::function<WebResponse(const WebRequest&)>;
 
   /// Starts to listen, with TLS unless `tls` is null. AlreadyExists if the port is in use,
-  /// InvalidArgument for an address that this machine does not have, FailedPrecondition if
-  /// libraries for TLS are missing.
+  /// InvalidArgument for an address that this machine does not have.
   static Result<std::unique_ptr<WebServer>> Start(const std::string& listen,
                                                   std::shared_ptr<TlsFolder> tls, Answer answer);
   /// Takes up to 2 s, because the server checks only that often whether it has to end.

@@ -82,6 +82,7 @@ class Process:
 
     def __init__(self, folder, name, command, env=None):
         self.name = name
+        self.command = command
         self.output = folder / f"{name}.log"
         self._file = open(self.output, "wb")
         self.popen = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT,

@@ -99,13 +99,15 @@ export class Table {
     return {root, back, on, place};
   }
 
+  /** The rows that have the searched text, or, if none has it as a whole, all of its words. */
   #found() {
-    const words = this.#search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    if (words.length === 0) return [...this.#rows];
-    return this.#rows.filter((row) => {
-      const text = this.#columns.map((column) => textOf(column.show(row))).join(' ').toLowerCase();
-      return words.every((word) => text.includes(word));
-    });
+    const wanted = this.#search.value.trim().toLowerCase();
+    if (wanted === '') return [...this.#rows];
+    const texts = this.#rows.map((row) =>
+      [this.#columns.map((column) => textOf(column.show(row))).join(' ').toLowerCase(), row]);
+    const with_all = (words) => texts.filter(([text]) => words.every((word) => text.includes(word)));
+    const whole = with_all([wanted]);
+    return (whole.length ? whole : with_all(wanted.split(/\s+/))).map(([, row]) => row);
   }
 
   #sorted(rows) {
