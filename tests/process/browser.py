@@ -35,7 +35,7 @@ class Browser:
 
         self.process = subprocess.Popen(
             [binary, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-             "--no-first-run", "--no-proxy-server", "--disable-background-networking",
+             "--no-first-run", "--hide-scrollbars", "--no-proxy-server", "--disable-background-networking",
              f"--user-data-dir={self.folder}/profile", "--remote-debugging-pipe", *extra, "about:blank"],
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, preexec_fn=connect,
             close_fds=False)
@@ -113,7 +113,7 @@ class Browser:
     def table(self, name):
         """The rows that a table shows: dictionaries of texts by title."""
         return self.run(f"""[...document.querySelectorAll('#{name} .scroll tbody tr')].map((row) =>
-            Object.fromEntries([...row.cells].map((c) => [c.dataset.label, c.firstChild.textContent])))""")
+            Object.fromEntries([...row.cells].map((c) => [c.dataset.label, c.lastChild.textContent])))""")
 
     def press(self, key, shift=False):
         code = KEYS.get(key, ord(key[0].upper()))

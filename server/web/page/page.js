@@ -133,7 +133,7 @@ function showWaits(status) {
 
 function showAdvice(status, {known, causes, seconds: covered}) {
   setText($('waits-span'), covered >= 600 ? 'in the last ten minutes'
-    : `since this page was opened, ${period(covered)} ago or less`);
+    : `in the ${period(covered)} since this page was opened`);
   const advice = $('advice');
   if (!known) {
     setText(advice, status.consumers.length

@@ -25,6 +25,7 @@ export class Table {
   #page = 0;
   #body;
   #heads;
+  #tools;
   #search;
   #counted;
   #pager;
@@ -50,9 +51,10 @@ export class Table {
     this.#body = element('tbody', {role: 'rowgroup'});
     this.#empty = element('p', {className: 'empty', textContent: empty});
     this.#pager = this.#makePager(name);
+    this.#tools = element('div', {className: 'tools'},
+      element('label', {htmlFor: id, textContent: `Search ${name}`}), this.#search, this.#counted);
     root.append(
-      element('div', {className: 'tools'},
-        element('label', {htmlFor: id, textContent: `Search ${name}`}), this.#search, this.#counted),
+      this.#tools,
       element('div', {className: 'scroll', tabIndex: 0, role: 'group', 'aria-label': `Table of ${name}`},
         element('table', {role: 'table'},
           element('caption', {className: 'unseen', textContent: name}),
@@ -135,6 +137,7 @@ export class Table {
     setText(this.#counted, found.length === this.#rows.length ? '' :
       `${count(found.length)} of ${count(this.#rows.length)}`);
     this.#empty.hidden = this.#rows.length > 0;
+    this.#tools.hidden = this.#rows.length === 0;
     this.#body.parentElement.hidden = this.#rows.length === 0;
     this.#pager.root.hidden = last === 0;
     this.#pager.back.disabled = this.#page === 0;
@@ -149,7 +152,7 @@ export class Table {
         : element('td', {role: 'cell'});
       cell.dataset.label = column.title;
       cell.className = column.number ? 'number' : column.short ? 'short' : '';
-      cell.append(element('span'));
+      cell.append(element('span', {className: 'text'}));
       return cell;
     }));
   }
@@ -158,7 +161,7 @@ export class Table {
     this.#columns.forEach((column, i) => {
       const value = column.show(row);
       const cell = line.cells[i];
-      setText(cell.firstChild, textOf(value));
+      setText(cell.lastChild, textOf(value));
       const tone = value.tone ?? '';
       if ((cell.dataset.tone ?? '') !== tone) cell.dataset.tone = tone;
       if (value.bar !== undefined) drawBar(cell, value.bar);
@@ -168,10 +171,10 @@ export class Table {
 
 function drawBar(cell, share) {
   if (cell.childElementCount === 1) {
-    cell.append(element('span', {className: 'bar', 'aria-hidden': 'true'}, element('i')));
+    cell.prepend(element('span', {className: 'bar', 'aria-hidden': 'true'}, element('i')));
   }
   const width = `${(100 * Math.min(1, share)).toFixed(1)}%`;
-  const bar = cell.lastChild.firstChild;
+  const bar = cell.firstChild.firstChild;
   if (bar.style.width !== width) bar.style.width = width;
 }
 

@@ -128,6 +128,8 @@ export const JOBS = {
   columns: [
     {title: 'Job', show: (job) => job.name},
     {title: 'State', short: true, show: stateOf, sort: (job) => ['live', 'waiting', 'ended'].indexOf(job.state)},
+    {title: 'Why', show: (job) =>
+      (job.error ? {text: job.error, tone: 'bad'} : {text: job.why, tone: job.why ? 'warn' : ''})},
     {title: 'Epoch', number: true, show: (job) => count(job.next?.epoch ?? 0),
       sort: (job) => Number(job.next?.epoch ?? 0)},
     {title: 'Progress', number: true, sort: (job) => job.progress,
@@ -147,8 +149,6 @@ export const JOBS = {
     {title: 'Workers', number: true, note: 'that are there, and that the job needs',
       sort: (job) => job.desired_workers?.workers ?? 0,
       show: (job) => workersText(job.desired_workers)},
-    {title: 'Why', show: (job) =>
-      (job.error ? {text: job.error, tone: 'bad'} : {text: job.why, tone: job.why ? 'warn' : ''})},
   ],
 };
 
@@ -201,6 +201,7 @@ export const WORKERS = {
   columns: [
     {title: 'Worker', show: ({status}) => status.name},
     {title: 'State', short: true, show: ({status}) => stateOf(status)},
+    {title: 'Why', show: ({status}) => ({text: status.why, tone: status.why ? 'warn' : ''})},
     {title: 'Threads', number: true, sort: ({status}) => status.threads,
       show: ({status}) => count(status.threads)},
     {title: 'Stages', note: 'seconds of builder threads a second, by stage',
@@ -220,7 +221,6 @@ export const WORKERS = {
       show: (w) => ({text: w.waiters ? things(w.waiters, 'consumer') : '–',
         tone: w.waiters ? 'warn' : ''})},
     {title: 'Address', short: true, show: ({status}) => status.address},
-    {title: 'Why', show: ({status}) => ({text: status.why, tone: status.why ? 'warn' : ''})},
   ],
 };
 

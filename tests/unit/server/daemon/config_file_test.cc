@@ -210,6 +210,8 @@ const std::map<std::string, std::string>& OtherValues() {
                                                             {"advertise", "[fe80::1]:9"},
                                                             {"dispatcher", "a:1,b:2"},
                                                             {"metrics_listen", "localhost:0"},
+                                                            {"metrics_page", "true"},
+                                                            {"metrics_tls", "false"},
                                                             {"health_listen", "localhost:1"},
                                                             {"state", "/tmp/a, b: \"c\" # d\n"},
                                                             {"store", "etcd://a:1,b:2/p"},

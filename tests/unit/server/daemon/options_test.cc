@@ -164,6 +164,18 @@ TEST_CASE("an access file needs tls", "[options]") {
   CHECK(Make({{"access", "/etc/millrace/access.yml"}, {"tls", "/etc/millrace/tls"}}).ok());
 }
 
+TEST_CASE("TLS for the HTTP port needs tls, and then asks everybody who it is", "[options]") {
+  CHECK(Make({{"metrics_tls", "true"}}).status().message() ==
+        "option metrics_tls: needs tls, the folder with its certificate");
+  std::map<std::string, std::string> given{{"metrics_tls", "true"}, {"tls", "/etc/millrace/tls"}};
+  CHECK(Make(given)->metrics_tls);
+  given["metrics_page"] = "true";
+  CHECK(Make(given).status().message() ==
+        "option metrics_page: expected without metrics_tls, by which the page asks everybody who it "
+        "is");
+  CHECK(Make({{"metrics_page", "true"}})->metrics_page);
+}
+
 TEST_CASE("an empty text asks for a default that is none or the host's", "[options]") {
   const DaemonOptions options =
       Make({{"advertise", ""}, {"threads", ""}, {"memory_limit", ""}, {"state", ""}, {"name", ""}})
