@@ -270,6 +270,8 @@ Status Daemon::StartWorker() {
                             GrpcServer::Start(server, std::shared_ptr<WorkerEndpoint>(late)));
   batch_address_ = WithPort(options_.batch_listen, batches_->port());
   worker.address = options_.advertise.empty() ? batch_address_ : options_.advertise;
+  // Port 0 asks for the port that the system has given.
+  if (!IsHostPort(worker.address, 1)) worker.address = WithPort(worker.address, batches_->port());
   if (arena_ != nullptr) {
     Result<std::unique_ptr<ShmServer>> local =
         ShmServer::Start(late, arena_, batch_guard_.MemoryUsers(), log_);

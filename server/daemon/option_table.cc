@@ -68,9 +68,10 @@ const std::vector<Option>& OptionTable() {
        "host:port for batches"},
       {"advertise",
        {kWorker, kServe},
-       PeerAddress(&O::advertise),
+       ListenAddress(&O::advertise),
        None("batch_listen"),
-       "host:port at which consumers reach the batch port; needed if batch_listen is a wildcard"},
+       "host:port at which consumers reach the batch port, port 0 for that of batch_listen; needed "
+       "if batch_listen is a wildcard"},
       {"dispatcher",
        {kWorker},
        PeerAddresses(&O::dispatcher),

@@ -149,10 +149,6 @@ OptionValue ListenAddress(std::string DaemonOptions::*member) {
   return CheckedText(member, [](const std::string& text) { return CheckAddress(text, 0); });
 }
 
-OptionValue PeerAddress(std::string DaemonOptions::*member) {
-  return CheckedText(member, [](const std::string& text) { return CheckAddress(text, 1); });
-}
-
 OptionValue PeerAddresses(std::string DaemonOptions::*member) {
   return CheckedText(member, [](const std::string& text) {
     for (const std::string& address : SplitAddresses(text)) {

@@ -41,9 +41,7 @@ OptionValue Bytes(std::uint64_t DaemonOptions::*member);
 OptionValue Level(LogLevel DaemonOptions::*member);
 /// host:port to listen on; port 0 stands for any free port.
 OptionValue ListenAddress(std::string DaemonOptions::*member);
-/// host:port to connect to.
-OptionValue PeerAddress(std::string DaemonOptions::*member);
-/// The same; there may be several, with commas between.
+/// host:port to connect to; there may be several, with commas between.
 OptionValue PeerAddresses(std::string DaemonOptions::*member);
 /// Ids of datasets, with commas between.
 OptionValue DatasetIds(std::string DaemonOptions::*member);

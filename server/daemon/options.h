@@ -45,7 +45,8 @@ struct DaemonOptions {
   DatasetKinds kinds;        // of datasets that can be served
   std::string listen;        // control port, in the roles dispatcher and serve
   std::string batch_listen;  // batch port, in the roles worker and serve
-  std::string advertise;     // address at which consumers reach the batch port; empty: batch_listen
+  std::string advertise;     // address at which consumers reach the batch port; empty: batch_listen;
+                             // port 0: that of batch_listen
   std::string dispatcher;    // for a worker; several with commas between
   std::map<std::string, DatasetOption> datasets;
   std::map<std::string, PluginConfig> plugins;  // code that pipelines may name, by modules

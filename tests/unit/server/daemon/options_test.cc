@@ -111,8 +111,11 @@ TEST_CASE("an address to listen on may have port 0, one to connect to may not", 
   CHECK(ErrorOfOption("batch_listen", "a:65536").find("got 'a:65536'") != std::string::npos);
   CHECK(ErrorOfOption("health_listen", ":1").find("got ':1'") != std::string::npos);
   CHECK(ErrorOfOption("listen", "").find("got ''") != std::string::npos);
-  CHECK(ErrorOfOption("advertise", "a:0") ==
-        "option advertise: expected host:port with a port from 1 to 65535, got 'a:0'");
+  CHECK(Make({{"advertise", "a:0"}})->advertise == "a:0");
+  CHECK(ErrorOfOption("advertise", "a") ==
+        "option advertise: expected host:port with a port from 0 to 65535, got 'a'");
+  CHECK(ErrorOfOption("dispatcher", "a:0") ==
+        "option dispatcher: expected host:port with a port from 1 to 65535, got 'a:0'");
   CHECK(Make({{"dispatcher", "a:1,b:2"}})->dispatcher == "a:1,b:2");
   CHECK(ErrorOfOption("dispatcher", "a:1,b").find("got 'b'") != std::string::npos);
 }
