@@ -40,7 +40,7 @@ __all__ = [
     "load_batch", "local", "reference", "write_graph", "zip",
 ]
 
-_ADAPTERS = ("graph2tac", "jax", "pyg", "tf", "torch", "viz")
+_ADAPTERS = ("graph2tac", "jax", "pyg", "ray", "tf", "torch", "viz")
 _LOCAL = ("LocalServer", "local")
 
 

@@ -1,0 +1,123 @@
+"""deploy/slurm: a job that is requeued in the middle goes on, with every example once."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import run
+from slurm_cluster import Slurm, missing, wait_for
+
+from millrace import _binaries
+
+ROOT = pathlib.Path(os.environ["MILLRACE_SOURCE_DIR"])
+SCRIPT = ROOT / "deploy" / "slurm" / "millrace.sbatch"
+TRAINER = ROOT / "client" / "python" / "examples" / "resume.py"
+PIPELINE = {"millrace": 1, "dataset": "papers", "source": {"roots": "all"}, "shuffle": {"seed": 3},
+            "closure": {"max_subgraph_size": 32}, "batch": {"size": 16, "remainder": "keep"}}
+RANKS = 4
+EPOCHS = 2
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory):
+    if why := missing():
+        pytest.skip(f"Slurm cannot run here: {why}")
+    cluster = None
+    try:
+        cluster = Slurm(tmp_path_factory.mktemp("slurm"))
+        yield cluster
+    finally:
+        if cluster is not None:
+            cluster.close()
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "papers"
+    run("generate", "--kind", "graph", folder, "--nodes", 6000)
+    return folder
+
+
+def submit(slurm, papers, *trainer, **variables):
+    """Submits the script for two nodes, and returns the job's number and its folder."""
+    programs = pathlib.Path(_binaries.path("millrace")).parent
+    folder = slurm.folder / f"run-{len(list(slurm.folder.glob('run-*')))}"
+    out = slurm.run("sbatch", "--nodes=2", "--ntasks-per-node=2", "--cpus-per-task=1",
+                    f"--output={folder}.log", SCRIPT, *trainer, MILLRACE_FOLDER=str(folder),
+                    MILLRACE_DATASET=f"papers={papers}",
+                    PATH=f"{programs}:{slurm.environment['PATH']}", **variables)
+    return re.search(r"\d+", out)[0], folder
+
+
+def lines(folder):
+    return sum(path.read_bytes().count(b"\n") for path in folder.glob("checkpoints/*/*.jsonl"))
+
+
+def daemons(folder):
+    """The processes of Millrace that a run has left, by their numbers."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "millraced" in text and str(folder) in text:
+            found.append(int(path.parent.name))
+    return found
+
+
+def finished(slurm, job, folder):
+    """Waits for the end of a job, and checks that it left nothing but its checkpoints."""
+    log = folder.with_suffix(".log")
+    wait_for(lambda: slurm.job(job)["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"),
+             lambda: f"{slurm.job(job)}\n{log.read_text()[-4000:]}\n{slurm.logs()}")
+    assert slurm.job(job)["JobState"] == "COMPLETED", log.read_text()[-4000:]
+    assert [path.name for path in folder.iterdir()] == ["checkpoints"]
+    wait_for(lambda: not daemons(folder), "daemons are left")
+    return log.read_text()
+
+
+def check_every_example_once(papers, folder, tmp_path):
+    pipeline = tmp_path / "train.yaml"
+    logs = [f"--log={path}" for path in sorted(folder.glob("checkpoints/rank-*/delivered.jsonl"))]
+    assert len(logs) == RANKS
+    said = run("check-log", pipeline, "--dataset", f"papers={papers}", "--world-size", RANKS,
+               "--epochs", EPOCHS, *logs)
+    assert "each once an epoch" in said
+
+
+@pytest.fixture
+def trainer(tmp_path):
+    (tmp_path / "train.yaml").write_text(json.dumps(PIPELINE))
+
+    def command(folder_variable="$folder"):
+        del folder_variable
+        return (sys.executable, TRAINER, "--pipeline", tmp_path / "train.yaml", "--epochs", EPOCHS,
+                "--step-seconds", "0.05")
+    return command
+
+
+def test_a_requeued_job_goes_on_from_its_checkpoints(slurm, papers, trainer, tmp_path):
+    checkpoints = slurm.folder / "run-0" / "checkpoints"
+    job, folder = submit(slurm, papers, *trainer(), "--checkpoints", checkpoints,
+                         MILLRACE_BEFORE=f"{sys.executable} {TRAINER} --checkpoints {checkpoints} "
+                                         f"--agree {RANKS}")
+    assert folder == checkpoints.parent
+    log = folder.with_suffix(".log")
+    wait_for(lambda: len(list(checkpoints.glob("*/*.json"))) >= 3 * RANKS,
+             lambda: (log.read_text() if log.exists() else "") + slurm.logs())
+    before = lines(folder)
+    whole = 6000 // 16 * EPOCHS
+    assert 0 < before < whole / 2
+    slurm.run("scontrol", "requeue", job)
+    wait_for(lambda: slurm.job(job)["JobState"] == "PENDING", lambda: str(slurm.job(job)))
+    wait_for(lambda: not daemons(folder), "daemons of the first run are left")
+    said = finished(slurm, job, folder)
+    assert slurm.job(job)["Restarts"] == "1"
+    assert said.count("sum of digests") == RANKS
+    check_every_example_once(papers, folder, tmp_path)
