@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -43,15 +42,14 @@ def papers(tmp_path_factory):
     return folder
 
 
-def submit(slurm, papers, *trainer, **variables):
-    """Submits the script for two nodes, and returns the job's number and its folder."""
+def submit(slurm, papers, folder, *trainer, **variables):
+    """Submits the script for two nodes, and returns the job's number."""
     programs = pathlib.Path(_binaries.path("millrace")).parent
-    folder = slurm.folder / f"run-{len(list(slurm.folder.glob('run-*')))}"
     out = slurm.run("sbatch", "--nodes=2", "--ntasks-per-node=2", "--cpus-per-task=1",
                     f"--output={folder}.log", SCRIPT, *trainer, MILLRACE_FOLDER=str(folder),
                     MILLRACE_DATASET=f"papers={papers}",
                     PATH=f"{programs}:{slurm.environment['PATH']}", **variables)
-    return re.search(r"\d+", out)[0], folder
+    return re.search(r"\d+", out)[0]
 
 
 def lines(folder):
@@ -91,33 +89,54 @@ def check_every_example_once(papers, folder, tmp_path):
     assert "each once an epoch" in said
 
 
+def in_the_middle(slurm, job, folder):
+    """Waits until every rank has written some lines."""
+    log = folder.with_suffix(".log")
+
+    def is_there():
+        state = slurm.job(job)["JobState"]
+        assert state in ("PENDING", "CONFIGURING", "RUNNING"), f"{state}: {log.read_text()[-4000:]}"
+        logs = list(folder.glob("checkpoints/rank-*/delivered.jsonl"))
+        return len(logs) == RANKS and all(path.stat().st_size > 0 for path in logs)
+
+    wait_for(is_there, lambda: (log.read_text() if log.exists() else "") + slurm.logs())
+
+
 @pytest.fixture
 def trainer(tmp_path):
+    """The arguments of the example's training."""
     (tmp_path / "train.yaml").write_text(json.dumps(PIPELINE))
-
-    def command(folder_variable="$folder"):
-        del folder_variable
-        return (sys.executable, TRAINER, "--pipeline", tmp_path / "train.yaml", "--epochs", EPOCHS,
-                "--step-seconds", "0.05")
-    return command
+    return (sys.executable, TRAINER, "--pipeline", tmp_path / "train.yaml", "--epochs", EPOCHS,
+            "--step-seconds", "0.05")
 
 
 def test_a_requeued_job_goes_on_from_its_checkpoints(slurm, papers, trainer, tmp_path):
     checkpoints = slurm.folder / "run-0" / "checkpoints"
-    job, folder = submit(slurm, papers, *trainer(), "--checkpoints", checkpoints,
+    job, folder = submit(slurm, papers, *trainer, "--checkpoints", checkpoints,
                          MILLRACE_BEFORE=f"{sys.executable} {TRAINER} --checkpoints {checkpoints} "
                                          f"--agree {RANKS}")
     assert folder == checkpoints.parent
-    log = folder.with_suffix(".log")
-    wait_for(lambda: len(list(checkpoints.glob("*/*.json"))) >= 3 * RANKS,
-             lambda: (log.read_text() if log.exists() else "") + slurm.logs())
-    before = lines(folder)
-    whole = 6000 // 16 * EPOCHS
-    assert 0 < before < whole / 2
+    in_the_middle(slurm, job, folder)
+    assert 0 < lines(folder) < 6000 // 16 * EPOCHS / 2
     slurm.run("scontrol", "requeue", job)
     wait_for(lambda: slurm.job(job)["JobState"] == "PENDING", lambda: str(slurm.job(job)))
     wait_for(lambda: not daemons(folder), "daemons of the first run are left")
     said = finished(slurm, job, folder)
     assert slurm.job(job)["Restarts"] == "1"
     assert said.count("sum of digests") == RANKS
+    check_every_example_once(papers, folder, tmp_path)
+
+
+def test_killed_daemons_are_started_again(slurm, papers, trainer, tmp_path):
+    folder = slurm.folder / "killed"
+    job = submit(slurm, papers, folder, *trainer, "--checkpoints", folder / "checkpoints")
+    in_the_middle(slurm, job, folder)
+    first = daemons(folder)
+    assert len(first) == 3
+    for process in first:
+        os.kill(process, signal.SIGKILL)
+    wait_for(lambda: len(set(daemons(folder)) - set(first)) == 3, "they do not come back")
+    said = finished(slurm, job, folder)
+    assert slurm.job(job)["Restarts"] == "0"
+    assert said.count("dispatcher: starting") == 2 and said.count("worker: starting") == 4
     check_every_example_once(papers, folder, tmp_path)

@@ -1,6 +1,6 @@
 """Goes on where it was, on one rank or several, however it was stopped.
 
-    python resume.py --address HOST:PORT --pipeline train.yaml --checkpoints FOLDER --epochs 10
+    python resume.py --pipeline train.yaml --checkpoints FOLDER --epochs 10
 
 Each rank writes a checkpoint every few steps into FOLDER, which all hosts see. Before a training is
 started again, `--agree RANKS` drops the checkpoints that not all ranks have: all of them then go on
@@ -64,7 +64,8 @@ def train(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--address", help="of the dispatcher")
+    parser.add_argument("--address", help="of the dispatcher",
+                        default=os.environ.get("MILLRACE_ADDRESS", "127.0.0.1:7700"))
     parser.add_argument("--pipeline")
     parser.add_argument("--job")
     parser.add_argument("--checkpoints", type=pathlib.Path, required=True, metavar="FOLDER")
