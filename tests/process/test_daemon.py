@@ -58,6 +58,15 @@ def test_a_start_that_hangs_says_so_and_ends():
         check("neither started nor ended within 30 s" in process.text(), process.text())
 
 
+def test_port_0_of_an_advertised_address_is_that_of_the_batch_port():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        worker = c.worker(extra=["--advertise", "localhost:0"])
+        listens = re.search(r"for=batches address=127.0.0.1:(\d+) advertised=(\S+)", worker.text())
+        check(listens[2] == f"localhost:{listens[1]}" and listens[1] != "0", worker.text())
+        c.consumer(1).expect_success()
+
+
 def test_options_that_make_no_sense_are_refused_in_one_line():
     with cluster(DATA) as c:
         config = c.folder / "config.yaml"

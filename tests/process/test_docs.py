@@ -24,7 +24,9 @@ OF_HOSTS = ("docs/packages.md", "docs/systemd.md")
 COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang",
            "./tests/check-words", "docker ", "git ", "tests/bench/", "./tests/fault/",
            "./tests/fuzz/", "./tests/process/soak",
-           "pip install ./client/python", "millrace import ", "torchrun ")
+           "pip install ./client/python", "millrace import ", "torchrun ",
+           # test_kubernetes and test_slurm of tests/python have these.
+           "kubectl ", "export MILLRACE_", "sbatch ")
 # Commands that connect to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace", "tune")
 

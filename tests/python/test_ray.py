@@ -9,6 +9,7 @@ import time
 
 import pytest
 from conftest import digest, pipeline, run
+from test_docs import run_cells
 
 import millrace
 
@@ -153,3 +154,11 @@ def test_what_cannot_be_is_said(cluster, dataset):
         millrace.ray.connect("127.0.0.1:7700", pipeline=pipeline(), rank=0, world_size=1)
     with pytest.raises(millrace.JobError, match="in a worker of ray.train"):
         millrace.ray.connect("127.0.0.1:7700", pipeline=pipeline())
+
+
+def test_the_cells_of_the_page_run(cluster, tmp_path):
+    pytest.importorskip("torch")
+    run("generate", "--kind", "graph", tmp_path / "data", "--nodes", 4000)
+    names = {"__name__": "__main__", "data": str(tmp_path / "data")}
+    assert run_cells("ray.md", names) == 2
+    assert names["result"].metrics == {"epoch": 1, "steps": 4000 // 64 // 2}

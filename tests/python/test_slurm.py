@@ -42,14 +42,35 @@ def papers(tmp_path_factory):
     return folder
 
 
-def submit(slurm, papers, folder, *trainer, **variables):
-    """Submits the script for two nodes, and returns the job's number."""
-    programs = pathlib.Path(_binaries.path("millrace")).parent
-    out = slurm.run("sbatch", "--nodes=2", "--ntasks-per-node=2", "--cpus-per-task=1",
-                    f"--output={folder}.log", SCRIPT, *trainer, MILLRACE_FOLDER=str(folder),
-                    MILLRACE_DATASET=f"papers={papers}",
-                    PATH=f"{programs}:{slurm.environment['PATH']}", **variables)
-    return re.search(r"\d+", out)[0]
+def page():
+    """The commands of docs/slurm.md."""
+    text = (ROOT / "docs" / "slurm.md").read_text()
+    (block,) = re.findall(r"```sh\n(.*?)```", text, re.S)
+    return block
+
+
+@pytest.fixture
+def submit(slurm, papers, tmp_path):
+    """submit(folder, without="…") runs the commands of the page in a shell, with this machine's paths
+    and a log and steps for the test, and returns the job's number. Lines with `without` are left
+    out."""
+
+    def run_page(folder, without=None):
+        (tmp_path / "train.yaml").write_text(json.dumps(PIPELINE))
+        block = "".join(line for line in page().splitlines(keepends=True)
+                        if without is None or without not in line)
+        for shown, here in (("/data/papers", papers), ("$PWD/run", folder),
+                            ("deploy/slurm/millrace.sbatch", SCRIPT), ("resume.py", TRAINER),
+                            ("python3", sys.executable), ("train.yaml", tmp_path / "train.yaml"),
+                            ("sbatch ", f"sbatch --output={folder}.log "),
+                            ("--epochs", "--step-seconds 0.05 --epochs")):
+            assert shown in block, shown
+            block = block.replace(shown, str(here))
+        programs = pathlib.Path(_binaries.path("millrace")).parent
+        out = slurm.run("bash", "-euc", block, PATH=f"{programs}:{slurm.environment['PATH']}")
+        return re.search(r"Submitted batch job (\d+)", out)[1]
+
+    return run_page
 
 
 def lines(folder):
@@ -102,20 +123,9 @@ def in_the_middle(slurm, job, folder):
     wait_for(is_there, lambda: (log.read_text() if log.exists() else "") + slurm.logs())
 
 
-@pytest.fixture
-def trainer(tmp_path):
-    """The arguments of the example's training."""
-    (tmp_path / "train.yaml").write_text(json.dumps(PIPELINE))
-    return (sys.executable, TRAINER, "--pipeline", tmp_path / "train.yaml", "--epochs", EPOCHS,
-            "--step-seconds", "0.05")
-
-
-def test_a_requeued_job_goes_on_from_its_checkpoints(slurm, papers, trainer, tmp_path):
-    checkpoints = slurm.folder / "run-0" / "checkpoints"
-    job, folder = submit(slurm, papers, *trainer, "--checkpoints", checkpoints,
-                         MILLRACE_BEFORE=f"{sys.executable} {TRAINER} --checkpoints {checkpoints} "
-                                         f"--agree {RANKS}")
-    assert folder == checkpoints.parent
+def test_a_requeued_job_goes_on_from_its_checkpoints(slurm, papers, submit, tmp_path):
+    folder = slurm.folder / "requeued"
+    job = submit(folder)
     in_the_middle(slurm, job, folder)
     assert 0 < lines(folder) < 6000 // 16 * EPOCHS / 2
     slurm.run("scontrol", "requeue", job)
@@ -127,9 +137,9 @@ def test_a_requeued_job_goes_on_from_its_checkpoints(slurm, papers, trainer, tmp
     check_every_example_once(papers, folder, tmp_path)
 
 
-def test_killed_daemons_are_started_again(slurm, papers, trainer, tmp_path):
+def test_killed_daemons_are_started_again(slurm, papers, submit, tmp_path):
     folder = slurm.folder / "killed"
-    job = submit(slurm, papers, folder, *trainer, "--checkpoints", folder / "checkpoints")
+    job = submit(folder, without="MILLRACE_BEFORE")
     in_the_middle(slurm, job, folder)
     first = daemons(folder)
     assert len(first) == 3
