@@ -1,4 +1,4 @@
-"""A cluster of Slurm on this machine: munge, slurmctld and a slurmd for each node, in one folder."""
+"""A cluster of Slurm on this machine: munge, slurmctld and a slurmd a node, in one folder."""
 
 import os
 import shutil
@@ -64,7 +64,8 @@ class Slurm:
         self._start("slurmctld", "-D")
         for node in NODES:
             self._start("slurmd", "-D", "-N", node)
-        wait_for(lambda: self.run("sinfo", "--noheader", "--format=%T").split() == ["idle"], self.logs)
+        states = ("sinfo", "--noheader", "--format=%T")
+        wait_for(lambda: self.run(*states).split() == ["idle"], self.logs)
 
     def _write_configuration(self):
         control, *nodes = _free_ports(1 + len(NODES))

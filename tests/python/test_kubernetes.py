@@ -87,7 +87,8 @@ def test_the_manifests_keep_to_their_schemas(build):
         for resource in resources:
             check(resource)
             kinds.add(resource["kind"])
-            assert resource["kind"] == "Namespace" or resource["metadata"]["namespace"] == "millrace"
+            if resource["kind"] != "Namespace":
+                assert resource["metadata"]["namespace"] == "millrace"
     assert kinds >= {"Issuer", "Certificate", "ScaledObject", "HorizontalPodAutoscaler", "Job",
                      "PodDisruptionBudget", "NetworkPolicy", "StatefulSet", "Deployment"}
 
@@ -117,8 +118,8 @@ def test_every_container_is_confined(build):
 
 
 def test_images_have_the_version_of_this_checkout(build):
-    version = re.search(r"^project\(\w+\s+VERSION\s+([\d.]+)", (ROOT / "CMakeLists.txt").read_text(),
-                        re.M | re.I)[1]
+    text = (ROOT / "CMakeLists.txt").read_text()
+    version = re.search(r"^project\(\w+\s+VERSION\s+([\d.]+)", text, re.M | re.I)[1]
     images = {container["image"] for components in COMBINATIONS
               for _, pod in pods(build(components))
               for container in [*pod["containers"], *pod.get("initContainers", [])]}
@@ -137,7 +138,8 @@ def test_what_refers_to_something_finds_it(build):
             if kind == "StatefulSet":
                 owner = one(resources, kind, "millrace-dispatcher")["spec"]
                 assert ("Service", owner["serviceName"]) in named
-                volumes |= {c["metadata"]["name"]: c for c in owner.get("volumeClaimTemplates") or []}
+                claims = owner.get("volumeClaimTemplates") or []
+                volumes |= {claim["metadata"]["name"]: claim for claim in claims}
             for volume in volumes.values():
                 if "configMap" in volume:
                     assert ("ConfigMap", volume["configMap"]["name"]) in named
@@ -248,7 +250,8 @@ def test_what_the_manifests_run_serves_a_job(build, tmp_path, components):
             processes.append(process)
             assert process.wait(60) == 0, f"{name}: {made.log()}"
         # Two ranks, two epochs of the 2,000 nodes; `remainder: drop` leaves out some.
-        assert re.search(r"(\d+) batches, (\d+) examples", made.log())[2] == str(2 * 1920), made.log()
+        examples = re.search(r"batches, (\d+) examples", made.log())[1]
+        assert examples == str(2 * 1920), made.log()
         processes[1].terminate()
         assert processes[1].wait(40) == 0, worker.log()
     finally:

@@ -127,7 +127,8 @@ def test_a_fleet_grows_and_shrinks_and_ends(fleet):
         fleet.resize(-1)
     processes = [ray.get(actor.pid.remote()) for actor in [fleet.dispatcher, *fleet.workers]]
     fleet.close()
-    wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in processes), "daemons are left")
+    wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in processes),
+             "daemons are left")
 
 
 def test_a_fleet_joins_a_dispatcher_that_runs(cluster, dataset, server):

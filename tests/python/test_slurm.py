@@ -51,9 +51,8 @@ def page():
 
 @pytest.fixture
 def submit(slurm, papers, tmp_path):
-    """submit(folder, without="…") runs the commands of the page in a shell, with this machine's paths
-    and a log and steps for the test, and returns the job's number. Lines with `without` are left
-    out."""
+    """submit(folder, without="…") runs the commands of the page, with this machine's paths, a log,
+    and steps that take time. Returns the job's number. Lines with `without` are left out."""
 
     def run_page(folder, without=None):
         (tmp_path / "train.yaml").write_text(json.dumps(PIPELINE))
