@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-PATIENCE = 120
+PATIENCE = float(os.environ.get("MILLRACE_TEST_PATIENCE", "120"))
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "squeue")
 NODES = ("node0", "node1")
 

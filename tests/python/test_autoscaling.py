@@ -18,7 +18,7 @@ from conftest import pipeline, run
 from millrace import _binaries
 
 FOLDER = pathlib.Path(os.environ["MILLRACE_SOURCE_DIR"]) / "deploy" / "kubernetes"
-PATIENCE = 90
+PATIENCE = float(os.environ.get("MILLRACE_TEST_PATIENCE", "90"))
 
 
 def keda():

@@ -171,6 +171,13 @@ def test_an_autoscaler_owns_the_number_of_workers(build):
         assert ("replicas" in workers) == (not {"hpa", "keda"} & set(components)), components
 
 
+def run_program(*arguments, env):
+    done = subprocess.run([_binaries.path("millraced"), *arguments], env=env, capture_output=True,
+                          text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0, done.stderr
+    return yaml.safe_load(done.stdout)
+
+
 class Container:
     """A container's process on this machine: its variables, its arguments and its configuration,
     with folders and addresses of this machine in place of the pod's."""
@@ -206,6 +213,11 @@ class Container:
             return subprocess.Popen([*self.command, *more], env=environment, stdout=log, stderr=log,
                                     stdin=subprocess.DEVNULL)
 
+    def print_config(self):
+        """The options in force; an assertion fails if the daemon refuses one of them."""
+        return run_program(*self.command[1:], "--print-config",
+                           env={**os.environ, **self.environment})
+
     def log(self):
         return (self._folder / f"{self._name}.log").read_text(errors="replace")
 
@@ -223,14 +235,19 @@ def test_what_the_manifests_run_serves_a_job(build, tmp_path, components):
     if "tls" in components:
         run("certs", tmp_path / "tls")
     replace = {"/etc/millrace/": f"{tmp_path}/", "/etc/train/": f"{tmp_path}/",
-               "/var/lib/millrace": tmp_path / "state", "/var/cache/millrace": tmp_path / "cache",
-               **{f"0.0.0.0:{port}": "127.0.0.1:0" for port in range(7700, 7704)}}
+               "/var/lib/millrace": tmp_path / "state", "/var/cache/millrace": tmp_path / "cache"}
+    free = {f"0.0.0.0:{port}": "127.0.0.1:0" for port in range(7700, 7704)}
     fields = {"POD_NAME": "pod", "POD_IP": "127.0.0.1", "RANK": "all"}  # what comes of the pod
 
-    def container(kind, name, role, at=None, init=False):
-        here = {**replace, **(at or {}), "/etc/millrace-tls": tmp_path / "tls" / role}
+    def container(kind, name, role, at=free, init=False):
+        here = {**replace, **at, "/etc/millrace-tls": tmp_path / "tls" / role}
         return Container(resources, kind, name, tmp_path, here, fields, init)
 
+    pods_options = container("StatefulSet", "millrace-dispatcher", "dispatcher", {}).print_config()
+    assert pods_options["listen"] == "0.0.0.0:7700" and pods_options["store"] == ""
+    pods_options = container("Deployment", "millrace-worker", "worker", {}).print_config()
+    assert pods_options["advertise"] == "127.0.0.1:7701"
+    assert pods_options["insecure"] != ("tls" in components)
     processes = []
     try:
         dispatcher = container("StatefulSet", "millrace-dispatcher", "dispatcher")
@@ -240,7 +257,7 @@ def test_what_the_manifests_run_serves_a_job(build, tmp_path, components):
         while not port.exists() or not port.read_text().strip():
             assert processes[0].poll() is None and time.monotonic() < end, dispatcher.log()
             time.sleep(0.02)
-        at = {"millrace-dispatcher-0:7700": port.read_text().strip(), ":7701": ":0"}
+        at = {**free, "millrace-dispatcher-0:7700": port.read_text().strip(), ":7701": ":0"}
         worker = container("Deployment", "millrace-worker", "worker", at=at)
         processes.append(worker.start())
         assert dispatcher.probes == worker.probes == {"liveness", "readiness"}

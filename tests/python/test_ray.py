@@ -16,14 +16,14 @@ import millrace
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.train")
 
-PATIENCE = 240
+PATIENCE = float(os.environ.get("MILLRACE_TEST_PATIENCE", "240"))
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """A cluster of Ray on this machine, which has more CPUs for Ray than it has."""
     os.environ["RAY_AUTH_MODE"] = "disabled"  # there is nobody else on it
-    os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(PATIENCE)
+    os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(int(PATIENCE))
     # Workers cannot import this module: its functions travel whole.
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False,
