@@ -1,4 +1,4 @@
-# Writes OUT, a C++ source that holds the bytes of FILES (server/web/page_files.h). Run by the build:
+# Writes OUT, a C++ source with the bytes of FILES (server/web/page_files.h). Run by the build:
 #   cmake -DFILES=a.html;b.css -DOUT=page_files.cc -P embed_page.cmake
 set(arrays "")
 set(rows "")

@@ -328,17 +328,15 @@ Status Daemon::StartWeb(const DaemonSecurity& security) {
     access.policy =
         security.policy != nullptr ? security.policy : std::make_shared<CertificatePolicy>();
   }
-  const auto status =
-      std::make_shared<SharedStatus>([this] { return StatusText(); }, clock_);
-  const auto routes = std::make_shared<WebRoutes>(
-      WebContents{.metrics = [this] { return MetricsPage(); },
-                  .status = [status] { return status->Get(); }},
-      WebAccess(access));
+  const auto status = std::make_shared<SharedStatus>([this] { return StatusText(); }, clock_);
+  const auto routes =
+      std::make_shared<WebRoutes>(WebContents{.metrics = [this] { return MetricsPage(); },
+                                              .status = [status] { return status->Get(); }},
+                                  WebAccess(access));
   MILLRACE_ASSIGN_OR_RETURN(
-      web_, WebServer::Start(options_.metrics_listen, options_.metrics_tls ? security.tls : nullptr,
-                             [routes](const WebRequest& request) {
-                               return routes->Answer(request);
-                             }));
+      web_,
+      WebServer::Start(options_.metrics_listen, options_.metrics_tls ? security.tls : nullptr,
+                       [routes](const WebRequest& request) { return routes->Answer(request); }));
   return OkStatus();
 }
 

@@ -65,9 +65,10 @@ Status CheckExposed(const OptionTexts& texts, const DaemonOptions& options) {
               where("metrics_tls"));
   }
   if (options.metrics_tls && options.metrics_page) {
-    return At(InvalidArgument("option metrics_page: expected without metrics_tls, by which the page "
-                              "asks everybody who it is"),
-              where("metrics_page"));
+    return At(
+        InvalidArgument("option metrics_page: expected without metrics_tls, by which the page "
+                        "asks everybody who it is"),
+        where("metrics_page"));
   }
   if (options.tls.empty()) {
     if (!options.access.empty()) {

@@ -148,8 +148,8 @@ void TlsFront::Serve(int connection) {
   const SslPtr tls(SSL_new(tls_->context()));
   if (stopping_ || tls == nullptr || SSL_set_fd(tls.get(), connection) != 1) return;
   const auto handshake = std::chrono::steady_clock::now() + kHandshakeWithin;
-  const bool shaken = Finish(tls.get(), connection, handshake, stopping_,
-                             [&] { return SSL_accept(tls.get()); });
+  const bool shaken =
+      Finish(tls.get(), connection, handshake, stopping_, [&] { return SSL_accept(tls.get()); });
   ERR_clear_error();
   if (!shaken) return;
   const X509Ptr certificate(SSL_get1_peer_certificate(tls.get()));
@@ -194,9 +194,8 @@ void TlsFront::Relay(SSL* tls, int connection, int server) const {
       SSL_shutdown(tls);
       return;
     }
-    const bool sent = Finish(tls, connection, end, stopping_, [&] {
-      return SSL_write(tls, bytes.data(), static_cast<int>(got));
-    });
+    const bool sent = Finish(tls, connection, end, stopping_,
+                             [&] { return SSL_write(tls, bytes.data(), static_cast<int>(got)); });
     if (!sent) return;
   }
 }

@@ -44,9 +44,9 @@ WebRequest RequestOf(const mg_connection* connection) {
 void Send(mg_connection* connection, const WebResponse& response, bool head) {
   std::string_view body = *response.body;
   std::string packed;
-  std::string headers = fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n", response.code,
-                                    mg_get_response_code_text(connection, response.code),
-                                    response.type);
+  std::string headers =
+      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n", response.code,
+                  mg_get_response_code_text(connection, response.code), response.type);
   for (const auto& [name, value] : response.headers) headers += name + ": " + value + "\r\n";
   if (body.size() >= kLeastGzipBytes && TakesGzip(HeaderOf(connection, "Accept-Encoding"))) {
     packed = Gzip(body);
@@ -111,8 +111,8 @@ class CivetServer final : public WebServer {
     callbacks.begin_request = &CivetServer::OnRequest;
     callbacks.http_error = &CivetServer::OnError;
     // A request that does not come to its end holds a thread until its time is over.
-    const char* options[] = {"listening_ports", listen.c_str(), "num_threads", "16",
-                             "request_timeout_ms", "1000", nullptr};
+    const char* options[] = {"listening_ports",    listen.c_str(), "num_threads", "16",
+                             "request_timeout_ms", "1000",         nullptr};
     char text[512] = {};
     mg_init_data start{};
     start.callbacks = &callbacks;
@@ -177,8 +177,7 @@ class CivetServer final : public WebServer {
 }  // namespace
 
 Result<std::unique_ptr<WebServer>> WebServer::Start(const std::string& listen,
-                                                    std::shared_ptr<TlsFolder> tls,
-                                                    Answer answer) {
+                                                    std::shared_ptr<TlsFolder> tls, Answer answer) {
   MILLRACE_RETURN_IF_ERROR(CheckListen(listen));
   auto server = std::make_unique<CivetServer>(std::move(answer));
   MILLRACE_RETURN_IF_ERROR(server->Begin(listen, std::move(tls)));

@@ -1,5 +1,5 @@
-// The status of the service as JSON, as `millrace status --format json` prints it and a daemon's page
-// reads it.
+// The status of the service as JSON, as `millrace status --format json` prints it and a daemon's
+// page reads it.
 //
 // Free functions; thread-safe.
 #pragma once

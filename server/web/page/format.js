@@ -41,7 +41,8 @@ export function period(seconds) {
 }
 
 /** "1 job", "3 jobs". */
-export const things = (number, thing) => `${count(number)} ${thing}${Number(number) === 1 ? '' : 's'}`;
+export const things = (number, thing) =>
+  `${count(number)} ${thing}${Number(number) === 1 ? '' : 's'}`;
 
 /** The time of day, "14:03:11". */
 export const clock = (date) => date.toTimeString().slice(0, 8);

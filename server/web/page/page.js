@@ -82,7 +82,8 @@ function show(status) {
 }
 
 function showService({address, version, uptime_seconds, term}) {
-  setText($('service'), `${address} · version ${version} · up ${period(uptime_seconds)} · term ${term}`);
+  setText($('service'),
+    `${address} · version ${version} · up ${period(uptime_seconds)} · term ${term}`);
 }
 
 function showFigures(status) {
@@ -97,16 +98,19 @@ function showFigures(status) {
     ['Examples/s', rate(sum('examples_per_second')),
       `${rate(sum('batches_per_second'))} batches/s, ${rate(sum('bytes_per_second') / 1e6)} MB/s`],
     ['Jobs', count(status.jobs.filter(({state}) => state === 'live').length), 'live'],
-    ['Consumers', count(live.length),
-      live.length === status.consumers.length ? 'live' : `live of ${count(status.consumers.length)}`],
-    ['Workers', count(ready), desired ? `ready; ${workersText(desired)} wanted are there` : 'ready'],
+    ['Consumers', count(live.length), live.length === status.consumers.length
+      ? 'live' : `live of ${count(status.consumers.length)}`],
+    ['Workers', count(ready),
+      desired ? `ready; ${workersText(desired)} wanted are there` : 'ready'],
   ];
   const list = $('figures');
   if (!list.childElementCount) {
     list.append(...figures.map(() =>
       element('div', {}, element('dt'), element('dd'), element('dd', {className: 'note'}))));
   }
-  figures.forEach((texts, i) => texts.forEach((text, j) => setText(list.children[i].children[j], text)));
+  figures.forEach((texts, i) => {
+    texts.forEach((text, j) => setText(list.children[i].children[j], text));
+  });
 }
 
 // --- Waits
@@ -257,8 +261,8 @@ function take(answer) {
 /** A worker knows only where its dispatcher is. */
 function showWorkerAlone({worker, address, version, dispatchers}) {
   setText($('service'), `${address} · version ${version}`);
-  const text = `This is the worker ${worker}. Its dispatcher at ${dispatchers.join(' or ')} knows ` +
-    'what happens, and shows it on its own page if it has --metrics-listen.';
+  const text = `This is the worker ${worker}. Its dispatcher at ${dispatchers.join(' or ')} ` +
+    'knows what happens, and shows it on its own page if it has --metrics-listen.';
   let line = $('alone');
   if (!line) {
     line = element('p', {id: 'alone', className: 'panel'});
@@ -284,7 +288,8 @@ function tell(state, alerts) {
   setText($('live'), state === 'live' ? 'live' : 'no answer');
   const box = $('alerts');
   if ([...box.children].map((line) => line.textContent).join('\n') === alerts.join('\n')) return;
-  box.replaceChildren(...alerts.map((line) => element('p', {className: 'alert', textContent: line})));
+  box.replaceChildren(...alerts.map((line) =>
+    element('p', {className: 'alert', textContent: line})));
 }
 
 document.addEventListener('visibilitychange', ask);

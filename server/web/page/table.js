@@ -31,11 +31,11 @@ export class Table {
   #pager;
   #empty;
 
-  /** Columns are {title, show, sort, number, note, short}. `show` gives a row's text, or {text, tone,
-   *  bar}: a tone is good, warn or bad, and a bar is a share. On a phone, numbers and short texts
-   *  stand in pairs. `sort` gives what rows are sorted by; if
-   *  there is none, it is the text. Numbers are first sorted with the largest on top. `sortBy` is
-   *  the column by which rows are sorted first. */
+  /** Columns are {title, show, sort, number, note, short}. `show` gives a row's text, or
+   *  {text, tone, bar}: a tone is good, warn or bad, and a bar is a share. On a phone, numbers and
+   *  short texts stand in pairs. `sort` gives what rows are sorted by; if there is none, it is the
+   *  text. Numbers are first sorted with the largest on top. `sortBy` is the column by which rows
+   *  are sorted first. */
   constructor(root, {name, columns, key, sortBy = 0, empty}) {
     this.#columns = columns;
     this.#key = key;
@@ -55,7 +55,8 @@ export class Table {
       element('label', {htmlFor: id, textContent: `Search ${name}`}), this.#search, this.#counted);
     root.append(
       this.#tools,
-      element('div', {className: 'scroll', tabIndex: 0, role: 'group', 'aria-label': `Table of ${name}`},
+      element('div',
+        {className: 'scroll', tabIndex: 0, role: 'group', 'aria-label': `Table of ${name}`},
         element('table', {role: 'table'},
           element('caption', {className: 'unseen', textContent: name}),
           element('thead', {role: 'rowgroup'}, element('tr', {role: 'row'}, ...this.#heads)),
@@ -97,7 +98,8 @@ export class Table {
     back.addEventListener('click', turn(-1));
     on.addEventListener('click', turn(1));
     const place = element('span', {role: 'status'});
-    const root = element('nav', {className: 'pager', 'aria-label': `Pages of ${name}`}, back, place, on);
+    const root = element('nav', {className: 'pager', 'aria-label': `Pages of ${name}`},
+      back, place, on);
     return {root, back, on, place};
   }
 
@@ -107,9 +109,10 @@ export class Table {
     if (wanted === '') return [...this.#rows];
     const texts = this.#rows.map((row) =>
       [this.#columns.map((column) => textOf(column.show(row))).join(' ').toLowerCase(), row]);
-    const with_all = (words) => texts.filter(([text]) => words.every((word) => text.includes(word)));
-    const whole = with_all([wanted]);
-    return (whole.length ? whole : with_all(wanted.split(/\s+/))).map(([, row]) => row);
+    const withAll = (words) =>
+      texts.filter(([text]) => words.every((word) => text.includes(word)));
+    const whole = withAll([wanted]);
+    return (whole.length ? whole : withAll(wanted.split(/\s+/))).map(([, row]) => row);
   }
 
   #sorted(rows) {

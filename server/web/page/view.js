@@ -1,5 +1,5 @@
-// What the tables show: their columns, and the rows that two statuses give. A rate is the difference
-// of a figure between them, divided by the time between their reports.
+// What the tables show: their columns, and the rows that two statuses give. A rate is the
+// difference of a figure between them, divided by the time between their reports.
 
 import {bytes, count, percent, period, ranges, rate, things} from './format.js';
 import {causeNow, isForWorker, numberText} from './waits.js';
@@ -124,10 +124,12 @@ const known = (value) => value ?? -1;
 export const JOBS = {
   name: 'jobs',
   key: (job) => job.name,
-  empty: 'No job yet. A trainer begins one when it connects: millrace consume, or millrace.connect.',
+  empty: 'No job yet. A trainer begins one when it connects: millrace consume, or ' +
+    'millrace.connect.',
   columns: [
     {title: 'Job', show: (job) => job.name},
-    {title: 'State', short: true, show: stateOf, sort: (job) => ['live', 'waiting', 'ended'].indexOf(job.state)},
+    {title: 'State', short: true, show: stateOf,
+      sort: (job) => ['live', 'waiting', 'ended'].indexOf(job.state)},
     {title: 'Why', show: (job) =>
       (job.error ? {text: job.error, tone: 'bad'} : {text: job.why, tone: job.why ? 'warn' : ''})},
     {title: 'Epoch', number: true, show: (job) => count(job.next?.epoch ?? 0),
@@ -256,13 +258,13 @@ function datasetState({dataset}) {
   if (dataset.error) return {text: dataset.error, tone: 'bad'};
   if (!dataset.digest) return {text: `indexing ${percent(dataset.verifying)}`, tone: 'warn'};
   const parts = ['ready'];
-  const left_out = Number(dataset.left_out_files);
-  if (left_out > 0) parts.push(`${things(left_out, 'file')} left out`);
+  const leftOut = Number(dataset.left_out_files);
+  if (leftOut > 0) parts.push(`${things(leftOut, 'file')} left out`);
   // Rounded up, because 0 % would look as if nothing were left.
   if (dataset.unverified > 0) parts.push(`${Math.ceil(100 * dataset.unverified)} % unverified`);
   const copied = Number(dataset.in_memory_bytes);
   if (copied > 0) parts.push(`${bytes(copied)} in memory`);
-  return {text: parts.join(', '), tone: left_out > 0 ? 'warn' : 'good'};
+  return {text: parts.join(', '), tone: leftOut > 0 ? 'warn' : 'good'};
 }
 
 export const EVENTS = {
@@ -274,7 +276,8 @@ export const EVENTS = {
       show: (event) => period(event.age_seconds)},
     {title: 'Kind', short: true, show: (event) => event.kind.replaceAll('_', ' ')},
     {title: 'What', show: (event) => event.text},
-    {title: 'Times', number: true, sort: (event) => event.count, show: (event) => count(event.count)},
+    {title: 'Times', number: true, sort: (event) => event.count,
+      show: (event) => count(event.count)},
     {title: 'Job', short: true, show: (event) => event.job || '–'},
     {title: 'Peer', short: true, show: (event) => event.peer || '–'},
   ],

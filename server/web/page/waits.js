@@ -41,8 +41,8 @@ const NAMES = new Map(Object.keys(CAUSES).map((name) => [`WAIT_${name.toUpperCas
 /** "WAIT_BUILD" → "build"; null for none. */
 export const causeName = (cause) => NAMES.get(cause) ?? null;
 
-/** The cause for which a consumer waits now; null if it does not. One that is not let in yet reports
- *  nothing itself. */
+/** The cause for which a consumer waits now; null if it does not. One that is not let in yet
+ *  reports nothing itself. */
 export function causeNow(consumer) {
   if (consumer.state === 'waiting') return 'attach';
   return consumer.now ? causeName(consumer.now.cause) : null;
@@ -69,8 +69,8 @@ export class WaitHistory {
     return [...this.#bars];
   }
 
-  /** Adds a status that came at `now` (seconds). What happened between two statuses is spread evenly
-   *  over the time between them. */
+  /** Adds a status that came at `now` (seconds). What happened between two statuses is spread
+   *  evenly over the time between them. */
   add(status, now) {
     const before = this.#before;
     this.#before = {now, consumers: bySession(status)};

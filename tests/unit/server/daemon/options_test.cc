@@ -173,9 +173,10 @@ TEST_CASE("TLS for the HTTP port needs tls, and then asks everybody who it is", 
   std::map<std::string, std::string> given{{"metrics_tls", "true"}, {"tls", "/etc/millrace/tls"}};
   CHECK(Make(given)->metrics_tls);
   given["metrics_page"] = "true";
-  CHECK(Make(given).status().message() ==
-        "option metrics_page: expected without metrics_tls, by which the page asks everybody who it "
-        "is");
+  CHECK(
+      Make(given).status().message() ==
+      "option metrics_page: expected without metrics_tls, by which the page asks everybody who it "
+      "is");
   CHECK(Make({{"metrics_page", "true"}})->metrics_page);
 }
 

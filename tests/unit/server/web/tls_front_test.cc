@@ -89,9 +89,8 @@ TEST_CASE("a certificate of another CA ends the handshake", "[web]") {
 }
 
 TEST_CASE("the front knows nobody who comes past it", "[web]") {
-  const auto server = WebServer::Start("127.0.0.1:0", nullptr, [](const WebRequest&) {
-    return TextResponse(200, "seen");
-  });
+  const auto server = WebServer::Start("127.0.0.1:0", nullptr,
+                                       [](const WebRequest&) { return TextResponse(200, "seen"); });
   REQUIRE(server.ok());
   Certificates folder;
   auto tls = TlsFolder::Open({.folder = folder.Add("serve", {PeerRole::kDispatcher}), .roles = {}},

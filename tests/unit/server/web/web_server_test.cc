@@ -1,6 +1,5 @@
 #include "server/web/web_server.h"
 
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -72,9 +71,8 @@ TEST_CASE("what is no request gets an answer that says as much as any other", "[
 
 TEST_CASE("a large answer is compressed for peers that take gzip", "[web]") {
   const std::string text(1 << 20, 'x');
-  const auto server = WebServer::Start("127.0.0.1:0", nullptr, [&](const WebRequest&) {
-    return TextResponse(200, text);
-  });
+  const auto server = WebServer::Start("127.0.0.1:0", nullptr,
+                                       [&](const WebRequest&) { return TextResponse(200, text); });
   REQUIRE(server.ok());
   CHECK(Get((*server)->port(), "/").ends_with(text + "\n"));
   const std::string packed =
