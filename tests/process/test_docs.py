@@ -155,11 +155,11 @@ def run_daemon(arguments, page, line, c, work):
     if "--tls" in kept:
         i = kept.index("--tls")
         kept[i + 1] = str(work / kept[i + 1])
-    for flag in ("--listen", "--batch-listen"):
+    for flag in ("--listen", "--batch-listen", "--metrics-listen"):
         if flag in kept:
             i = kept.index(flag)
             kept[i + 1] = kept[i + 1].rsplit(":", 1)[0] + ":0"
-        elif role == "serve" or (flag == "--listen") == (role == "dispatcher"):
+        elif flag != "--metrics-listen" and (role == "serve" or (flag == "--listen") == (role == "dispatcher")):
             kept += [flag, "127.0.0.1:0"]
     if role != "worker":
         kept += ["--state", str(c.folder / f"state-{time.monotonic_ns()}")]
