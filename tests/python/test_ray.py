@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import time
 
 import pytest
@@ -67,15 +68,37 @@ def training(config):
                     log.write(json.dumps(line) + "\n")
 
 
+def failing_training(config):
+    """Another one, with a checkpoint an epoch. Rank 1 fails once, in the second epoch."""
+    from ray import train
+
+    folder = pathlib.Path(config["folder"])
+    with millrace.ray.connect(config["fleet"], pipeline=config["pipeline"], packed=True) as session:
+        if found := train.get_checkpoint():
+            session.load_state_dict(json.loads(pathlib.Path(found.path, "session").read_text()))
+        rank = session.describe()["millrace/rank"]
+        with open(folder / f"rank-{rank}", "a", buffering=1) as log:
+            for epoch in session.epochs(2):
+                for step, batch in epoch:
+                    if epoch.number == 1 and step == 3 and rank == 1 and not found:
+                        raise RuntimeError("planted")
+                    line = {"epoch": epoch.number, "ordinal": batch.ordinal, "hash": batch.digest}
+                    log.write(json.dumps(line) + "\n")
+                with tempfile.TemporaryDirectory() as made:
+                    pathlib.Path(made, "session").write_text(json.dumps(session.state_dict()))
+                    train.report({}, checkpoint=train.Checkpoint(made))
+
+
 @ray.remote(num_cpus=0)
-def fit(config):
+def fit(function, config):
     """Trains with two workers. It is a task, so that the test can do something meanwhile."""
-    from ray.train import RunConfig, ScalingConfig
+    from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 
     DataParallelTrainer(
-        training, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2),
-        run_config=RunConfig(name="ranks", storage_path=str(config["folder"]))).fit()
+        function, train_loop_config=config, scaling_config=ScalingConfig(num_workers=2),
+        run_config=RunConfig(name="ranks", storage_path=str(config["folder"]),
+                             failure_config=FailureConfig(max_failures=1))).fit()
 
 
 def lines(folder):
@@ -91,7 +114,7 @@ def expected(dataset, folder):
 def test_a_training_goes_on_when_actors_are_killed(fleet, dataset, tmp_path):
     """A worker's actor, a worker's daemon, and the dispatcher's actor."""
     config = {"fleet": fleet.address, "pipeline": pipeline(), "folder": str(tmp_path)}
-    done = fit.remote(config)
+    done = fit.remote(training, config)
 
     def begun():
         if ray.wait([done], timeout=0)[0]:
@@ -116,6 +139,17 @@ def test_a_training_goes_on_when_actors_are_killed(fleet, dataset, tmp_path):
     assert still, "the training had ended before all were killed"
     assert sorted((line["epoch"], line["ordinal"], line["hash"]) for line in lines(tmp_path)) \
         == expected(dataset, tmp_path)
+
+
+def test_a_rank_that_fails_starts_all_from_the_checkpoint(fleet, dataset, tmp_path):
+    config = {"fleet": fleet.address, "pipeline": pipeline(), "folder": str(tmp_path)}
+    ray.get(fit.remote(failing_training, config), timeout=PATIENCE)
+    found = [(line["epoch"], line["ordinal"], line["hash"]) for line in lines(tmp_path)]
+    wanted = expected(dataset, tmp_path)
+    assert sorted(set(found)) == wanted
+    # The first epoch came once; the steps of the second that the failure lost came again.
+    assert sorted(line for line in found if line[0] == 0) == [w for w in wanted if w[0] == 0]
+    assert len(found) > len(wanted)
 
 
 def test_a_fleet_grows_and_shrinks_and_ends(fleet):

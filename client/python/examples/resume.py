@@ -42,7 +42,7 @@ def train(options):
     for path in sorted(folder.glob("*.json")):
         saved = json.loads(path.read_text())
     total = saved["sum"]
-    log = open(folder / "delivered.jsonl", "ab")
+    log = open(folder / "delivered.jsonl", "ab", buffering=0)
     log.truncate(saved["log_bytes"])  # steps after the checkpoint come again
     with millrace.connect(options.address, pipeline=options.pipeline, job=options.job, rank=where,
                           cursor=saved["cursor"], packed=True) as session:
@@ -56,7 +56,6 @@ def train(options):
                 log.write(json.dumps(line).encode() + b"\n")
                 done = epoch.number * len(session) + step + 1
                 if done % options.every == 0 or step + 1 == len(session):
-                    log.flush()
                     save(folder, done, cursor=session.cursor, sum=total, log_bytes=log.tell())
     log.close()
     print(f"rank {rank}: sum of digests {total & 0xffffffff:08x}")
