@@ -37,6 +37,8 @@ mount -t cgroup2 cgroup2 sys/fs/cgroup
 ip link set lo up
 pivot_root . mnt
 umount -l /mnt
+# systemd hands credentials over through mounts that its units see.
+mount --make-rshared /
 exec env -i container=millrace PATH=""" + PATH + """ /lib/systemd/systemd
 """
 
