@@ -37,7 +37,7 @@ TEST_CASE("a session is told once what it waits for, and again when that changes
 
 TEST_CASE("a session that ends closes its stream and leaves its job to be settled", "[sessions]") {
   Waiting w;
-  w.sessions.Fail(w.Add(1, HelloOptions{}), Aborted("over"));
+  w.sessions.Fail(w.Add(1, HelloOptions{}), Aborted("over"), EventKind::kConsumerFailed);
   const Actions actions = w.transition.TakeActions();
   REQUIRE(actions.size() == 2);
   CHECK(std::get<LogEvent>(actions[0]).event == "session ended");
