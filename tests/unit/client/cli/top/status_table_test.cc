@@ -203,9 +203,9 @@ TEST_CASE("status shows the last ten events, the newest first", "[status_table]"
   }
   const std::string table = StatusTable(status);
   CHECK_THAT(table, Contains("events, the last ones\n"
-                             "  AGO          EVENT\n"
-                             "  1 min 29 s   Event 11?.\n"
-                             "  1 min 30 s   Event 10?.\n"));
+                             "  AGO         EVENT\n"
+                             "  1 min 29 s  Event 11?.\n"
+                             "  1 min 30 s  Event 10?.\n"));
   CHECK_THAT(table, Contains("Event 2?.") && !Contains("Event 1?."));
 }
 
