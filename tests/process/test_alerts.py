@@ -4,11 +4,9 @@ daemons raise them in a real Prometheus."""
 import re
 import subprocess
 
-import yaml
-
 from harness import PATIENCE, check, cluster, wait_for
 from prometheus import (DEPLOY, ROOT, Prometheus, check_names, labels_by_series, metrics_address,
-                        program, rules, selectors)
+                        program, read_yaml, rules, selectors)
 from test_files import own_dataset, write_zeros
 from test_metrics import PROBES
 from test_streams import DATA
@@ -31,7 +29,7 @@ def test_each_alert_fires_in_one_case_and_stays_quiet_in_another():
     promtool("check", "config", "prometheus.yml")
     promtool("test", "rules", "alerts_test.yml")
     cases = {}
-    for test in yaml.safe_load((DEPLOY / "alerts_test.yml").read_text())["tests"]:
+    for test in read_yaml(DEPLOY / "alerts_test.yml")["tests"]:
         for case in test["alert_rule_test"]:
             cases.setdefault(case["alertname"], set()).add(bool(case["exp_alerts"]))
     for name in rules():
