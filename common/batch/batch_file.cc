@@ -13,6 +13,7 @@
 #include "common/base/hash.h"
 #include "common/batch/batch.h"
 #include "common/system/errno_status.h"
+#include "common/system/file_descriptor.h"
 
 namespace millrace {
 namespace {
@@ -55,21 +56,6 @@ Status CheckTrailer(std::span<const std::byte> batch, std::span<const std::byte>
   }
   return OkStatus();
 }
-
-/// Closes the descriptor that it holds.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Status WriteAll(int fd, std::span<const std::byte> bytes, const std::string& path) {
   while (!bytes.empty()) {

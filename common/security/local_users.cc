@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "common/system/errno_status.h"
+#include "common/system/file_descriptor.h"
 
 namespace millrace {
 namespace {
@@ -69,23 +70,9 @@ std::optional<Endpoint> EndpointOf(const sockaddr_storage& storage) {
   return end;
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
 /// The user of the socket whose own end is `own` and whose other end is `other`.
 Result<uid_t> UserOfSocket(const Endpoint& own, const Endpoint& other) {
-  const Descriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  const FileDescriptor netlink(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   if (netlink.get() < 0) return ErrnoStatus("cannot ask the kernel for a connection's user", errno);
   struct {
     nlmsghdr header;

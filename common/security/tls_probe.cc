@@ -19,6 +19,7 @@
 
 #include "common/base/addresses.h"
 #include "common/security/x509.h"
+#include "common/system/file_descriptor.h"
 
 namespace millrace {
 namespace {
@@ -30,27 +31,13 @@ using SslPtr = std::unique_ptr<SSL, FreeWith<SSL_free>>;
 /// The alert of a refused client certificate comes after the handshake (RFC 8446, section 4.4.2).
 constexpr std::chrono::milliseconds kAlertWithin(500);
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
-  /// Waits for `events`. False if `end` comes first.
-  bool WaitFor(short events, SteadyTime end) const {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        end - std::chrono::steady_clock::now());
-    pollfd wait{fd_, events, 0};
-    return left.count() > 0 && poll(&wait, 1, static_cast<int>(left.count())) > 0;
-  }
-
- private:
-  const int fd_;
-};
+/// Waits for `events` of a socket. False if `end` comes first.
+bool WaitFor(int socket, short events, SteadyTime end) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      end - std::chrono::steady_clock::now());
+  pollfd wait{socket, events, 0};
+  return left.count() > 0 && poll(&wait, 1, static_cast<int>(left.count())) > 0;
+}
 
 /// Keeps SIGPIPE from this thread: OpenSSL writes to sockets without MSG_NOSIGNAL.
 class NoSigpipe {
@@ -128,13 +115,13 @@ SslContextPtr MakeContext(const TlsFiles* files) {
 
 /// Repeats `step` until it is done (true) or fails (false). Nothing: `end` came first.
 template <class Step>
-std::optional<bool> Repeat(const Socket& socket, SSL& ssl, SteadyTime end, Step step) {
+std::optional<bool> Repeat(int socket, SSL& ssl, SteadyTime end, Step step) {
   for (;;) {
     const int done = step();
     if (done > 0) return true;
     const int error = SSL_get_error(&ssl, done);
     if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE) return false;
-    if (!socket.WaitFor(error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, end)) return std::nullopt;
+    if (!WaitFor(socket, error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, end)) return std::nullopt;
   }
 }
 
@@ -194,15 +181,15 @@ Status ExplainTls(const TlsProbe& probe) {
   const NoSigpipe no_sigpipe;
   const SteadyTime end = std::chrono::steady_clock::now() +
                          std::chrono::milliseconds(static_cast<int>(probe.timeout_seconds * 1e3));
-  const Socket socket(Connect(probe.address, end));
-  if (socket.fd() < 0) return OkStatus();
+  const FileDescriptor socket(Connect(probe.address, end));
+  if (socket.get() < 0) return OkStatus();
   const SslContextPtr context = MakeContext(probe.files);
   const SslPtr ssl(SSL_new(context.get()));
   if (probe.files != nullptr) SSL_set_verify(ssl.get(), SSL_VERIFY_PEER, nullptr);
-  SSL_set_fd(ssl.get(), socket.fd());
+  SSL_set_fd(ssl.get(), socket.get());
   ERR_clear_error();
   const std::optional<bool> connected =
-      Repeat(socket, *ssl, end, [&] { return SSL_connect(ssl.get()); });
+      Repeat(socket.get(), *ssl, end, [&] { return SSL_connect(ssl.get()); });
   const int reason = ERR_GET_REASON(ERR_peek_error());
   ERR_clear_error();
   if (!connected) return OkStatus();
@@ -225,7 +212,7 @@ Status ExplainTls(const TlsProbe& probe) {
   // What comes next is the server's first frame, or an alert about the client's certificate.
   char byte = 0;
   const std::optional<bool> read =
-      Repeat(socket, *ssl, std::min(end, std::chrono::steady_clock::now() + kAlertWithin),
+      Repeat(socket.get(), *ssl, std::min(end, std::chrono::steady_clock::now() + kAlertWithin),
              [&] { return SSL_read(ssl.get(), &byte, 1); });
   ERR_clear_error();
   return read && !*read ? ExplainRefusal(probe, *ssl) : OkStatus();

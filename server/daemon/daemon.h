@@ -67,8 +67,8 @@ class Daemon {
   Status StartProbes(const DaemonSecurity& security);
   Status StartWeb(const DaemonSecurity& security);
   std::string MetricsPage();
-  /// What the page shows: the service's status as a viewer may see it, or, of a worker, where its
-  /// dispatcher is.
+  /// The JSON that the page shows: the service's status as a viewer may see it, or, of a worker,
+  /// where its dispatcher is.
   Result<SharedStatus::Text> StatusText();
   void AddMetrics(MetricSet& metrics);
   void TellHealth();

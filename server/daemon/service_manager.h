@@ -1,4 +1,4 @@
-// What a daemon says to the service manager that started it, such as systemd with Type=notify.
+// Messages to the service manager that started a daemon, such as systemd with Type=notify.
 #pragma once
 
 #include <string>

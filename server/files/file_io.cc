@@ -12,19 +12,6 @@
 
 namespace millrace {
 
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  if (this != &other) {
-    Close();
-    fd_ = std::exchange(other.fd_, -1);
-  }
-  return *this;
-}
-
-void FileDescriptor::Close() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags, Readers readers) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC, readers == Readers::kOwner ? 0600 : 0666);
   if (fd < 0) return ErrnoStatus(path.string() + " cannot be opened", errno);

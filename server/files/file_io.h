@@ -1,33 +1,15 @@
-// Complete reads and writes at a place in a file, and file descriptors that close themselves.
-//
-// A descriptor has one owner. The free functions are thread-safe.
+// Complete reads and writes at a place in a file. All functions are thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <utility>
 
 #include "common/base/result.h"
+#include "common/system/file_descriptor.h"
 
 namespace millrace {
-
-/// An open file.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  ~FileDescriptor() { Close(); }
-
-  int get() const { return fd_; }
-  void Close();
-
- private:
-  int fd_ = -1;
-};
 
 /// Who may read a file that is made: its user alone (indexes, caches), or whom the umask lets
 /// (datasets).

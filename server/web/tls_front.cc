@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/security/x509.h"
+#include "common/system/file_descriptor.h"
 
 namespace millrace {
 namespace {
@@ -29,20 +30,6 @@ constexpr auto kHandshakeWithin = std::chrono::seconds(2);
 constexpr auto kAnswerWithin = std::chrono::seconds(30);
 /// How often a thread looks whether it has to end.
 constexpr int kLookMs = 200;
-
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 std::string AddressOf(int connection) {
   sockaddr_storage peer{};
@@ -144,7 +131,7 @@ void TlsFront::Take(int connection) {
 }
 
 void TlsFront::Serve(int connection) {
-  const Socket peer(connection);
+  const FileDescriptor peer(connection);
   const SslPtr tls(SSL_new(tls_->context()));
   if (stopping_ || tls == nullptr || SSL_set_fd(tls.get(), connection) != 1) return;
   const auto handshake = std::chrono::steady_clock::now() + kHandshakeWithin;
@@ -154,7 +141,7 @@ void TlsFront::Serve(int connection) {
   if (!shaken) return;
   const X509Ptr certificate(SSL_get1_peer_certificate(tls.get()));
 
-  const Socket server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor server(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int own_port = BindLoopback(server.get());
   if (own_port == 0) return;
   {

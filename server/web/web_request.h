@@ -1,4 +1,4 @@
-// What comes in at the HTTP port, and what goes out.
+// Requests of the HTTP port, and its answers.
 //
 // Values; thread-compatible.
 #pragma once

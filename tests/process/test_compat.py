@@ -66,56 +66,64 @@ def check_same_or_refused(c, consumer, release):
     check_same(c.delivered(consumer.log), c.reference(0, 2))
 
 
-def test_a_client_of_an_earlier_release_gets_the_same_bytes_or_is_refused():
+def with_each_release(run):
+    """Calls `run` for each release, with a fresh cluster."""
     with releases() as found:
         for release in found:
             with cluster(DATA) as c:
-                c.serve()
-                with programs(release, "cli"):
-                    consumer = c.consumer(2)
-                check_same_or_refused(c, consumer, release)
+                run(c, release)
+
+
+def test_a_client_of_an_earlier_release_gets_the_same_bytes_or_is_refused():
+    def run(c, release):
+        c.serve()
+        with programs(release, "cli"):
+            consumer = c.consumer(2)
+        check_same_or_refused(c, consumer, release)
+
+    with_each_release(run)
 
 
 def test_a_daemon_of_an_earlier_release_gives_the_same_bytes_or_is_refused():
-    with releases() as found:
-        for release in found:
-            with cluster(DATA) as c:
-                with programs(release, "daemon"):
-                    c.serve()
-                check_same_or_refused(c, c.consumer(2), release)
+    def run(c, release):
+        with programs(release, "daemon"):
+            c.serve()
+        check_same_or_refused(c, c.consumer(2), release)
+
+    with_each_release(run)
 
 
 def test_a_worker_of_an_earlier_release_builds_the_same_bytes_or_is_refused():
-    with releases() as found:
-        for release in found:
-            with cluster(DATA) as c:
-                c.dispatcher()
-                with programs(release, "daemon"):
-                    c.worker()
-                check_same_or_refused(c, c.consumer(2), release)
+    def run(c, release):
+        c.dispatcher()
+        with programs(release, "daemon"):
+            c.worker()
+        check_same_or_refused(c, c.consumer(2), release)
+
+    with_each_release(run)
 
 
 def test_a_dispatcher_of_an_earlier_release_leases_the_same_bytes_or_refuses():
-    with releases() as found:
-        for release in found:
-            with cluster(DATA) as c:
-                with programs(release, "daemon"):
-                    c.dispatcher()
-                c.worker()
-                check_same_or_refused(c, c.consumer(2), release)
+    def run(c, release):
+        with programs(release, "daemon"):
+            c.dispatcher()
+        c.worker()
+        check_same_or_refused(c, c.consumer(2), release)
+
+    with_each_release(run)
 
 
 def test_the_state_of_an_earlier_release_is_taken_over():
-    with releases() as found:
-        for release in found:
-            with cluster(DATA) as c:
-                with programs(release, "daemon", "cli"):
-                    old = c.serve()
-                    c.consumer(2, job="before").expect_success()
-                    old.terminate()
-                    old.expect_success()
-                c.serve()
-                check("before" in str(c.status()), f"the job of {release.name} is not known any more")
-                consumer = c.consumer(2, job="after")
-                consumer.expect_success()
-                check_same(c.delivered(consumer.log), c.reference(0, 2))
+    def run(c, release):
+        with programs(release, "daemon", "cli"):
+            old = c.serve()
+            c.consumer(2, job="before").expect_success()
+            old.terminate()
+            old.expect_success()
+        c.serve()
+        check("before" in str(c.status()), f"the job of {release.name} is not known any more")
+        consumer = c.consumer(2, job="after")
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 2))
+
+    with_each_release(run)

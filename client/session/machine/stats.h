@@ -20,7 +20,7 @@ struct SessionStats {
   std::uint64_t batches = 0;
   std::uint64_t examples = 0;  // delivered; dropped ones are counted by reason below
   std::uint64_t bytes = 0;     // of packed batches
-  /// Of those bytes, how many came over a network: fewer if they were compressed, and none of
+  /// Bytes that came over a network for those batches: fewer if they were compressed, and none for
   /// batches that were read in place.
   std::uint64_t wire_bytes = 0;
   std::uint64_t in_place = 0;  // batches that were read where a worker of this host built them

@@ -1,4 +1,4 @@
-// What reports tell that is an event, and how events name workers and consumers.
+// Events that reports tell of, and how events name workers and consumers.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -16,9 +16,8 @@ std::string WorkerSubject(const v1::WorkRequest& worker);
 /// "Rank 3 of job x at host7:4121", with the replica if that is not 0.
 std::string ConsumerSubject(const v1::Hello& hello);
 
-/// What a worker's report says that its last one did not: that it drains, that a dataset or a plan
-/// failed, and how its tuning went on. `worker` is as it was before. REQUIRES: the report is
-/// Trimmed.
+/// The news in a worker's report: that it drains, that a dataset or a plan failed, and how its
+/// tuning went on. `worker` is as it was before. REQUIRES: the report is Trimmed.
 std::vector<NewEvent> EventsOf(const Worker& worker, const v1::WorkRequest& report);
 
 /// Likewise for a session's report: that two copies of a batch differed, and its tuning.

@@ -23,7 +23,7 @@ void AddWorkers(const std::map<Number, Worker>& workers, const SessionFacts& ses
   }
 }
 
-/// What an event says of a consumer that is closed; the reason follows.
+/// The words of an event for a consumer that is closed; the reason follows.
 std::string_view FateOf(EventKind kind) {
   switch (kind) {
     case EventKind::kConsumerLost:
