@@ -45,6 +45,7 @@ class Lister {
       const std::string name = folder.empty() ? last : folder + "/" + last;
       std::error_code ignored;
       const bool is_folder = entry->symlink_status(ignored).type() == fs::file_type::directory;
+      if (IsKeptName(name)) continue;
       if (is_data_(last)) {
         AddFile(name);
       } else if (is_folder) {
@@ -115,6 +116,8 @@ Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad) {
   for (const BadFile& file : bad) message += "\n  " + file.ToString();
   return DataLoss(std::move(message));
 }
+
+bool IsKeptName(std::string_view name) { return name.starts_with(".millrace."); }
 
 Status CheckFolder(const fs::path& dir) {
   std::error_code error;

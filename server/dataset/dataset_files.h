@@ -44,6 +44,10 @@ struct DatasetListing {
 /// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if it cannot be listed.
 Status CheckFolder(const std::filesystem::path& dir);
 
+/// Whether a name in a dataset's folder is of what Millrace keeps there: its index, and columns. That
+/// is no part of the dataset. Others may not be able to read it, since it is its user's alone.
+bool IsKeptName(std::string_view name);
+
 /// Whether a file belongs to datasets of a kind, by the last part of its name.
 using IsDataFile = bool (*)(std::string_view last);
 /// *.bin, which is not the whole name.

@@ -36,12 +36,15 @@ Result<std::shared_ptr<const PythonDataset>> PythonDataset::OfFolder(const fs::p
   std::error_code error;
   for (fs::recursive_directory_iterator entry(dir, error), end; !error && entry != end;
        entry.increment(error)) {
+    const std::string name = entry->path().lexically_relative(dir).string();
+    if (IsKeptName(name)) {
+      entry.disable_recursion_pending();
+      continue;
+    }
     std::error_code ignored;
     if (!entry->is_regular_file(ignored)) continue;
     const Result<FileIdentity> identity = IdentifyFile(entry->path());
     if (!identity.ok()) return identity.status().WithContext(entry->path().string());
-    const std::string name = entry->path().lexically_relative(dir).string();
-    if (name.starts_with(".millrace.")) continue;  // what is remembered of the folder
     const std::string stamp = fmt::format("{} {}", identity->size, identity->modified_ns);
     dataset->files_.push_back({name, identity->size, Xxh3(stamp)});
   }

@@ -59,5 +59,15 @@ TEST_CASE("a file is found by its suffix, which is not all of its name", "[order
   CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"c/.bin/d.bin"});
 }
 
+TEST_CASE("a dataset has nothing of what is kept in its folder", "[order]") {
+  const test::TempDir dir;
+  std::filesystem::create_directories(dir / ".millrace.columns");
+  std::ofstream(dir / ".millrace.columns/a.bin") << "x";
+  CHECK_FALSE(HasDatasetFile(dir.path()));
+  std::filesystem::create_directories(dir / "a/.millrace.columns");
+  std::ofstream(dir / "a/.millrace.columns/b.bin") << "x";
+  CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"a/.millrace.columns/b.bin"});
+}
+
 }  // namespace
 }  // namespace millrace
