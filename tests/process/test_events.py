@@ -18,10 +18,14 @@ def test_a_worker_that_is_killed_is_an_event_in_status_and_top():
         c.consumer(2, epochs=0, job="watched", extra=SLOW)
         wait_for(lambda: any(w["name"] == "doomed" and w["leases"] > 0 for w in c.status()["workers"]),
                  "the worker gets no lease")
+        # What it owes has to be built by another one.
+        doomed.stop()
+        wait_for(lambda: any(s["now"].get("worker_address") for s in c.status()["consumers"]),
+                 "nobody waits for the worker")
+        doomed.kill()
         check([e["number"] for e in c.status()["events"]][0] == "1", "the first event is numbered 1")
         check(c.status()["events"][0]["kind"] == "dispatcher_began", str(c.status()["events"]))
         check(events(c, "job_began")[0]["job"] == "watched", str(events(c, "job_began")))
-        doomed.kill()
         lost = wait_for(lambda: events(c, "worker_lost"), "nobody says that the worker is lost")[0]
         check(lost["peer"] == "doomed" and lost["count"] == 1, str(lost))
         check("Worker doomed at 127.0.0.1:" in lost["text"] and " leases move to others" in lost["text"],
