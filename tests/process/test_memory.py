@@ -15,9 +15,10 @@ batch: {size: 64, remainder: keep}
 
 
 def stopped_consumer(c):
-    """A consumer that has asked for far more than the limit, as it does after some batches, and
-    then reads nothing."""
-    consumer = c.consumer(4, epochs=100, extra=["--prefetch-bytes", "1000000000", "--delay", "0.05"])
+    """A consumer that has asked for far more than the limit, as it does after some batches if its
+    bytes ahead are not tuned, and then reads nothing."""
+    consumer = c.consumer(4, epochs=100, extra=["--no-tune", "--prefetch-bytes", "1000000000",
+                                                "--delay", "0.05"])
     wait_for(lambda: len(c.delivered(consumer.log)) > 80, "no batches", consumer.popen)
     consumer.stop()
     return consumer
