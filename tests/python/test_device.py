@@ -28,8 +28,6 @@ def test_a_device_that_is_not_there_is_refused(connect):
         connect(pipeline(), device="cuda:99")
     with pytest.raises(millrace.ConfigError, match="device tpu: expected host, or cuda:0"):
         connect(pipeline(), device="tpu")
-    with pytest.raises(millrace.ConfigError, match="expanded_batches: expected a whole number of at least 1, "):
-        connect(pipeline(), expanded_batches=0)
     with pytest.raises(millrace.ConfigError, match="validate reads batches in the host's memory"):
         connect(pipeline(), device="cuda:0", validate=True)
 

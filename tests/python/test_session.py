@@ -34,6 +34,13 @@ def test_compressed_batches_are_those_of_the_reference(connect, dataset, tmp_pat
         assert 0 < stats["wire_bytes"] < stats["bytes"]
 
 
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_batches_are_the_same_with_few_expanded_ahead(connect, dataset, tmp_path, ahead):
+    expected = [(0, line["ordinal"], line["hash"])
+                for line in digest(dataset, pipeline(), 0, folder=tmp_path)]
+    assert taken(connect(packed=True, expanded_batches=ahead), 1) == expected
+
+
 def test_spec_and_length_are_known_before_any_batch(connect):
     session = connect()
     assert session.stats()["batches"] == 0

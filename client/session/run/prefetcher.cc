@@ -79,7 +79,7 @@ Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> pack
 }
 
 bool Prefetcher::HasRoom() const {
-  if (expand_ == next_) return true;  // it is the loop's next batch
+  if (depth_.batches > 0 && expand_ == next_) return true;  // it is the loop's next batch
   return expand_ < next_ + depth_.batches && ready_bytes_ < depth_.bytes;
 }
 

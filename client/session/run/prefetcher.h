@@ -38,7 +38,7 @@ struct ExpandedBatch {
 
 /// How far ahead of the loop batches are expanded.
 struct ExpandDepth {
-  std::uint64_t batches = 2;
+  std::uint64_t batches = 2;  // 0: none, each is expanded by the loop that asks for it
   /// How many bytes of them. The loop's next batch has its own place beyond this.
   std::uint64_t bytes = std::uint64_t{1} << 30;
 };

@@ -65,6 +65,11 @@ class Course:
     def batch_bytes(self):
         return sum(s["bytes"] for s in self.seconds) / max(1, sum(s["batches"] for s in self.seconds))
 
+    def packed_bytes(self):
+        """The mean size of a batch as our worker sends it; 0 where no status was seen."""
+        workers = [status["workers"][0] for _, status in self.statuses if status.get("workers")]
+        return int(workers[-1]["sent_bytes"]) / max(1, int(workers[-1]["sent_batches"])) if workers else 0
+
     def end(self):
         return len(self.seconds)
 

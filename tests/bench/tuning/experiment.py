@@ -73,7 +73,7 @@ class Experiment:
         row = {"load": load.name, "who": who, "rate": told.rate(begin, end),
                "waiting": told.waiting(begin, end), "lost": told.lost(begin, end), "longest": told.longest(begin, end),
                "held_bytes": told.held(begin, end), "held_batches": told.batches_held(begin, end),
-               "batch_bytes": told.batch_bytes()}
+               "batch_bytes": told.batch_bytes(), "packed_bytes": told.packed_bytes()}
         self.rows.append(row)
         self._log("  " + row_text(row))
         return row
@@ -98,7 +98,8 @@ class Experiment:
         self.bars += bars.limits(load.name, told, self._cpus, load.memory_limit)
         if load.rivals:
             self._against(load, fixed, begin, end,
-                          {what: mean(tuned, what) for what in ("held_bytes", "lost", "batch_bytes")})
+                          {what: mean(tuned, what)
+                           for what in ("held_bytes", "lost", "batch_bytes", "packed_bytes")})
 
     def _once(self, load, fixed, parts):
         """A run that changes under way: tuned and fixed once each."""
@@ -136,15 +137,17 @@ class Experiment:
             lean = ours
             half = row["held_bytes"] * bars.OF_RIVALS
             if ours["held_bytes"] > half and not bars.comparable(ours, row):
-                lean = self._lean(load, fixed[0], begin, end, half, ours["batch_bytes"], name)
+                lean = self._lean(load, fixed[0], begin, end, half, ours, name)
             self.bars.append(bars.held(load.name, lean, row, name))
 
-    def _lean(self, load, threads, begin, end, held_bytes, batch_bytes, name):
-        """Ours with so little room that they hold about `held_bytes`: two batches are expanded, and
-        the session asks for one batch more than fits."""
-        prefetch = int(max(held_bytes - 3.5 * batch_bytes, 0.5 * batch_bytes))
+    def _lean(self, load, threads, begin, end, held_bytes, ours, name):
+        """Ours with so little room that they hold about `held_bytes`: of two batches so many lie
+        expanded as there is room for, and the session asks for one packed batch more than fits."""
+        expanded, packed = ours["batch_bytes"], ours["packed_bytes"]
+        ahead = max(0, min(2, int((held_bytes - 1.5 * packed) / expanded)))
+        prefetch = int(max(held_bytes - ahead * expanded - 1.5 * packed, 0.5 * packed))
         told = self._ours.measure(load, self._times, end, threads, prefetch,
-                                  self._disturbed(load, self._times.warm))
+                                  self._disturbed(load, self._times.warm), ahead)
         return self._note(load, f"{threads} threads, half of {name}'s memory", told, begin, end)
 
     def _steady(self, load):

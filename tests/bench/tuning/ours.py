@@ -58,9 +58,11 @@ class Ours:
                                   capture_output=True, check=True, timeout=10).stdout.decode()
         return None
 
-    def measure(self, load, times, seconds, threads=None, prefetch=None, disturbed=None):
+    def measure(self, load, times, seconds, threads=None, prefetch=None, disturbed=None,
+                expanded=None):
         """Trains for some seconds. With `threads`, nothing is tuned. `disturbed`: seconds from and
-        to which a neighbour takes half the CPUs. Returns a Course."""
+        to which a neighbour takes half the CPUs. `expanded`: how many batches lie expanded ahead of
+        the loop, if not as many as usual. Returns a Course."""
         self._count += 1
         folder = self._folder / f"ours-{self._count}-{load.name}"
         folder.mkdir()
@@ -74,6 +76,8 @@ class Ours:
                 command += ["--no-tune"]
             if prefetch:
                 command += ["--prefetch-bytes", prefetch]
+            if expanded is not None:
+                command += ["--expanded-batches", expanded]
             trainer = Process("the training", command, folder / "trainer.log")
             memory = Sampler(0.2, lambda: memory_bytes(daemon.pid) or None)
             statuses = Sampler(1.0, lambda: self._status(address))

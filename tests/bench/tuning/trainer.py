@@ -3,8 +3,6 @@
 import loop
 import millrace
 
-EXPANDED = 2  # batches that a session expands ahead of its loop
-
 
 def main():
     parser = loop.parser(__doc__)
@@ -12,10 +10,12 @@ def main():
     parser.add_argument("--pipeline", required=True)
     parser.add_argument("--no-tune", action="store_true")
     parser.add_argument("--prefetch-bytes", type=int)
+    parser.add_argument("--expanded-batches", type=int, default=2, help="that lie ahead of the loop")
     options = parser.parse_args()
     more = {"prefetch_bytes": options.prefetch_bytes} if options.prefetch_bytes else {}
     session = millrace.connect(options.address, pipeline=options.pipeline, job="tuning",
-                               tune=not options.no_tune, **more)
+                               tune=not options.no_tune, expanded_batches=options.expanded_batches,
+                               **more)
 
     def batches():
         for epoch in session.epochs():
@@ -26,7 +26,7 @@ def main():
         stats = session.stats()
         count = stats["buffered_batches"]
         # Packed as they came, and some of them expanded besides.
-        return count, stats["buffered_bytes"] + min(EXPANDED, count) * mean
+        return count, stats["buffered_bytes"] + min(options.expanded_batches, count) * mean
 
     with session:
         loop.run(batches(), options, held)

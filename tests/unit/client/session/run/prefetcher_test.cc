@@ -54,6 +54,18 @@ TEST_CASE("so many batches are expanded ahead of the loop, and no more", "[prefe
   CHECK(p.device->Stops(4));
 }
 
+TEST_CASE("with none ahead of the loop, the loop expands each batch itself", "[prefetcher]") {
+  Prefetching p({.batches = 0});
+  CHECK(p.device->Stops(0));
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    CHECK(!p.prefetcher.TryTake(step).has_value());
+    const std::shared_ptr<const PackedBatch> packed = p.prefetcher.TakePacked(step);
+    REQUIRE(packed != nullptr);
+    CHECK(p.prefetcher.Expand(packed).ok());
+    CHECK(p.device->Stops(static_cast<int>(step) + 1));
+  }
+}
+
 TEST_CASE("so many bytes are expanded ahead of the loop, the first batch whatever its size",
           "[prefetcher]") {
   // A batch is 100 numbers as int32, with padding.
