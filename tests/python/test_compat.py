@@ -19,7 +19,7 @@ import json, sys
 import millrace
 
 address, pipeline = sys.argv[1:]
-with millrace.connect(address, pipeline=json.loads(pipeline), job="kept", epochs=1) as session:
+with millrace.connect(address, pipeline=json.loads(pipeline), job="kept", packed=True) as session:
     digests = [[step, batch.digest] for step, batch in session.next_epoch()]
 print(json.dumps([millrace.__version__, millrace.__file__, digests]))
 """
@@ -34,8 +34,7 @@ def test_there_is_a_release():
 
 
 @pytest.mark.parametrize("archive", releases(), ids=lambda archive: archive.parent.name)
-def test_the_package_of_an_earlier_release_reads_the_same_bytes_or_is_refused(server, connect, tmp_path,
-                                                                              archive):
+def test_an_earlier_package_reads_the_same_bytes_or_is_refused(server, connect, tmp_path, archive):
     subprocess.run(["tar", "-xJf", archive, "-C", tmp_path, "python"], check=True)
     package = tmp_path / "python"
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
@@ -51,5 +50,5 @@ def test_the_package_of_an_earlier_release_reads_the_same_bytes_or_is_refused(se
     version, where, digests = json.loads(done.stdout)
     assert version == archive.parent.name
     assert pathlib.Path(where).is_relative_to(package), "this build's package was imported"
-    expected = [[step, batch.digest] for step, batch in connect(epochs=1).next_epoch()]
+    expected = [[step, batch.digest] for step, batch in connect(packed=True).next_epoch()]
     assert expected and digests == expected
