@@ -49,8 +49,8 @@ struct SessionOptions {
   /// The device that batches are delivered to: "host", or "cuda:N" for a GPU of this machine.
   std::string device = "host";
   /// How many batches are expanded on the device ahead of the loop, and how many bytes of them. The
-  /// next batch always has its own place beyond this number of bytes. With 0 batches each is expanded
-  /// when the loop asks for it, which then takes that much longer: the least memory.
+  /// next batch always has its own place beyond this number of bytes. With 0 batches, each is
+  /// expanded when the loop asks for it: that takes longer and needs the least memory.
   std::uint64_t expanded_batches = 2;
   std::uint64_t expanded_bytes = std::uint64_t{1} << 30;
   std::string cursor;      // where to start, from Session::cursor; empty: the very beginning

@@ -18,7 +18,7 @@ def test_a_worker_that_is_killed_is_an_event_in_status_and_top():
         c.consumer(2, epochs=0, job="watched", extra=SLOW)
         wait_for(lambda: any(w["name"] == "doomed" and w["leases"] > 0 for w in c.status()["workers"]),
                  "the worker gets no lease")
-        # What it owes has to be built by another one.
+        # A stopped worker keeps its leases, so another one has to build them.
         doomed.stop()
         wait_for(lambda: any(s["now"].get("worker_address") for s in c.status()["consumers"]),
                  "nobody waits for the worker")
