@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "common/base/ask_for_line.h"
 #include "common/operations/stream.h"
 
 namespace millrace {
@@ -33,7 +34,7 @@ void CopyNear(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 /// Has bytes brought into the caches that will be read in no regular order.
 void Prefetch(const std::byte* from, std::uint64_t bytes) {
-  for (std::uint64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(from + at);
+  for (std::uint64_t at = 0; at < bytes; at += kLineBytes) AskForLine(from + at);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/base/ask_for_line.h"
 #include "common/base/result.h"
 #include "server/dataset/graph/graph_dataset.h"
 #include "server/pipeline/closure/closure.h"
@@ -85,13 +86,13 @@ class GraphView {
   // The next functions are hints that this will be read soon.
   void PrefetchNode(Node node) const {
     // The two numbers of a row may lie in two cache lines.
-    __builtin_prefetch(pointers_ + node * sizeof(Pointer));
-    __builtin_prefetch(pointers_ + (node + 1) * sizeof(Pointer));
-    if (node_label_bytes_ != 0) __builtin_prefetch(node_labels_ + node * node_label_bytes_);
+    AskForLine(pointers_ + node * sizeof(Pointer));
+    AskForLine(pointers_ + (node + 1) * sizeof(Pointer));
+    if (node_label_bytes_ != 0) AskForLine(node_labels_ + node * node_label_bytes_);
   }
   void PrefetchEdges(EdgeAt edges) const {
-    __builtin_prefetch(indices_ + edges * sizeof(Index));
-    if (edge_label_bytes_ != 0) __builtin_prefetch(labels_ + edges * edge_label_bytes_);
+    AskForLine(indices_ + edges * sizeof(Index));
+    if (edge_label_bytes_ != 0) AskForLine(labels_ + edges * edge_label_bytes_);
   }
   void PrefetchLabel(Node /*node*/) const {}
 

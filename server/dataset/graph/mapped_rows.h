@@ -33,7 +33,7 @@ class MappedRows {
 
   /// Ask the processor for what LoadRow and LoadEntry read: a row soon, and entries later.
   void AskForRow(Node node) const {
-    __builtin_prefetch(pointers_ + std::uint64_t{node} * sizeof(Pointer));
+    AskForLine(pointers_ + std::uint64_t{node} * sizeof(Pointer));
   }
   void AskForEntries(std::uint64_t place, std::uint64_t count) const {
     AskForLines(indices_ + place * sizeof(Index), count * sizeof(Index));

@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/ask_for_line.h"
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
 #include "server/dataset/source_decorator.h"
@@ -85,7 +86,7 @@ class CachedReader final : public ExampleReader {
     if (example == nullptr) return;
     const std::span<const std::byte> bytes = example->bytes();
     for (std::size_t at = 0; at < std::min<std::size_t>(bytes.size(), 8 * kLine); at += kLine) {
-      __builtin_prefetch(bytes.data() + at);
+      AskForLine(bytes.data() + at);
     }
   }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/ask_for_line.h"
 #include "server/pipeline/closure/moving_base.h"
 
 namespace millrace {
@@ -69,7 +70,7 @@ class NumberTable {
       return slot.stamp >= base_;
     }
     /// Asks the processor for what Add and Find of a node read.
-    void Ask(Node node) const { __builtin_prefetch(slots_ + Home(node)); }
+    void Ask(Node node) const { AskForLine(slots_ + Home(node)); }
 
    private:
     /// The slot where the node lies, or where it would be put.

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "common/base/ask_for_line.h"
 #include "server/dataset/coq/scan/index_records.h"
 
 namespace millrace {
@@ -37,7 +38,7 @@ class DefinitionTable {
 
   /// Hints that Find will be called with this node soon.
   void Prefetch(NodeRef node) const {
-    if (IsNode(node)) __builtin_prefetch(&slots_[Home(Key(node))]);
+    if (IsNode(node)) AskForLine(&slots_[Home(Key(node))]);
   }
 
   std::uint64_t bytes() const {

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "common/base/ask_for_line.h"
 #include "server/dataset/coq/source/coq_names.h"
 #include "server/dataset/coq/source/coq_source.h"
 #include "server/dataset/coq/source/coq_static.h"
@@ -195,17 +196,17 @@ class ProofStateReader final : public ExampleReader {
   /// Hints which data the coming examples will need. For each example the record comes first; once
   /// that has arrived, the data that it names follow, and so on.
   void Prefetch(std::span<const ExampleId> coming) const {
-    if (coming.size() > 5) __builtin_prefetch(&source_.Outcome(coming[5]));
+    if (coming.size() > 5) AskForLine(&source_.Outcome(coming[5]));
     if (coming.size() > 3) {
       const OutcomeRecord& outcome = source_.Outcome(coming[3]);
-      __builtin_prefetch(&source_.Step(outcome));
-      __builtin_prefetch(source_.Context(outcome).data());
-      __builtin_prefetch(source_.Arguments(outcome).data());
+      AskForLine(&source_.Step(outcome));
+      AskForLine(source_.Context(outcome).data());
+      AskForLine(source_.Arguments(outcome).data());
       graph_.WillBuild(outcome.root);
     }
     if (coming.size() > 1) {
       const StepRecord& step = source_.Step(source_.Outcome(coming[1]));
-      __builtin_prefetch(&source_.index().definitions()[step.definition]);
+      AskForLine(&source_.index().definitions()[step.definition]);
       graph_.WillBuildNext(source_.Outcome(coming[1]).root);
     }
   }
@@ -300,14 +301,14 @@ class ProofStateNames final : public ExampleNames {
     std::array<const StepRecord*, kAtOnce> steps;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       outcomes[i] = source_.OutcomeNumber(ids[i]);
-      __builtin_prefetch(&index.outcomes()[outcomes[i]].step);
+      AskForLine(&index.outcomes()[outcomes[i]].step);
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
       steps[i] = &index.steps()[index.outcomes()[outcomes[i]].step];
-      __builtin_prefetch(&steps[i]->definition);
+      AskForLine(&steps[i]->definition);
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      __builtin_prefetch(&index.definitions()[steps[i]->definition].file);
+      AskForLine(&index.definitions()[steps[i]->definition].file);
     }
     for (std::size_t i = 0; i < ids.size(); ++i) names[i] = NameOf(outcomes[i], *steps[i]);
   }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/ask_for_line.h"
 #include "common/base/result.h"
 #include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/coq/scan/node_words.h"
@@ -102,13 +103,13 @@ class CoqView {
   // The next functions are hints that this will be read soon.
   void PrefetchNode(NodeRef node) const {
     const Home& home = files_[node.file];
-    if (node.node < home.open_nodes) __builtin_prefetch(NodeAt(home, node.node));
+    if (node.node < home.open_nodes) AskForLine(NodeAt(home, node.node));
   }
-  void PrefetchEdges(const std::uint64_t* edges) const { __builtin_prefetch(edges); }
+  void PrefetchEdges(const std::uint64_t* edges) const { AskForLine(edges); }
   void PrefetchEdgesOf(NodeRef node) const {
     const Home& home = files_[node.file];
     if (node.node >= home.open_nodes) return;
-    __builtin_prefetch(home.edges + ReadNode(home, node.node).children_index);
+    AskForLine(home.edges + ReadNode(home, node.node).children_index);
   }
   void PrefetchLabel(NodeRef definition) const { labels_.Prefetch(definition); }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "common/base/ask_for_line.h"
+
 namespace millrace {
 namespace {
 
@@ -20,7 +22,7 @@ Result<std::uint64_t> RootListSource::Root(std::uint64_t row) const {
 }
 
 void RootListSource::AskForRoot(std::uint64_t row) const {
-  if (list_ != nullptr) __builtin_prefetch(list_->data + row * DTypeSize(list_->type.dtype));
+  if (list_ != nullptr) AskForLine(list_->data + row * DTypeSize(list_->type.dtype));
 }
 
 std::uint64_t RootListSource::examples() const {
