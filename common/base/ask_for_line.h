@@ -28,7 +28,14 @@ inline void AskForLine(const void* byte) {
   internal::KeepCalls();
 }
 
-/// The same for all lines that `count` bytes lie in.
+/// Asks for a line into the nearest cache: one that mostly lies in the second one, or that is read
+/// next but few.
+inline void AskForNearLine(const void* byte) {
+  __builtin_prefetch(byte);
+  internal::KeepCalls();
+}
+
+/// AskForLine for all lines that `count` bytes lie in.
 inline void AskForLines(const std::byte* bytes, std::uint64_t count) {
   constexpr std::uintptr_t kLine = 64;
   const std::byte* const end = bytes + count;

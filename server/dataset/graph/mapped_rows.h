@@ -33,7 +33,7 @@ class MappedRows {
 
   /// Ask the processor for what LoadRow and LoadEntry read: a row soon, and entries later.
   void AskForRow(Node node) const {
-    AskForLine(pointers_ + std::uint64_t{node} * sizeof(Pointer));
+    AskForNearLine(pointers_ + std::uint64_t{node} * sizeof(Pointer));
   }
   void AskForEntries(std::uint64_t place, std::uint64_t count) const {
     AskForLines(indices_ + place * sizeof(Index), count * sizeof(Index));

@@ -75,9 +75,9 @@ class NeighborSampler {
   /// A chunk ends at the row with which it has so many entries.
   static constexpr std::size_t kManyEntries = 512;
   /// A row is asked for so many rows before it is read.
-  static constexpr std::uint32_t kRowsAhead = 16;
+  static constexpr std::uint32_t kRowsAhead = 32;
   /// Nodes are numbered so many entries after these were read.
-  static constexpr std::size_t kNumberBehind = 16;
+  static constexpr std::size_t kNumberBehind = 8;
   /// Rows that are drawn together.
   static constexpr std::size_t kDrawnAtOnce = 8;
   /// Values of a run that are written without a look at how many it has. Those that are too many

@@ -70,7 +70,7 @@ class NumberTable {
       return slot.stamp >= base_;
     }
     /// Asks the processor for what Add and Find of a node read.
-    void Ask(Node node) const { AskForLine(slots_ + Home(node)); }
+    void Ask(Node node) const { AskForNearLine(slots_ + Home(node)); }
 
    private:
     /// The slot where the node lies, or where it would be put.
