@@ -73,9 +73,10 @@ def failing_training(config):
     from ray import train
 
     folder = pathlib.Path(config["folder"])
-    with millrace.ray.connect(config["fleet"], pipeline=config["pipeline"], packed=True) as session:
-        if found := train.get_checkpoint():
-            session.load_state_dict(json.loads(pathlib.Path(found.path, "session").read_text()))
+    found = train.get_checkpoint()
+    state = json.loads(pathlib.Path(found.path, "session").read_text()) if found else None
+    with millrace.ray.connect(config["fleet"], pipeline=config["pipeline"], packed=True,
+                              cursor=state) as session:
         rank = session.describe()["millrace/rank"]
         with open(folder / f"rank-{rank}", "a", buffering=1) as log:
             for epoch in session.epochs(2):

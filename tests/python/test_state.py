@@ -87,6 +87,37 @@ def test_another_world_size_gets_the_rest_and_nothing_else(connect, dataset):
     assert sorted(seen + rest) == sorted(everything)
 
 
+def test_ranks_that_attach_one_after_another_begin_at_one_state(connect, dataset):
+    whole = [batch.example_ids for _, batch in next(millrace.reference(
+        pipeline(), dataset).epochs(1))]
+    first = connect(job="one")
+    steps = iter(first.next_epoch())
+    for _ in range(4):
+        next(steps)
+    state = first.state_dict()
+    first.close()
+    ranks = []
+    for rank in range(2):  # rank 0 reads before rank 1 is there
+        ranks.append(connect(job="two", rank=rank, world_size=2, cursor=state))
+        assert ranks[rank].state_dict() == {**state, "step": 2}
+        _, batch = next(iter(ranks[rank].next_epoch()))
+        assert list(batch.example_ids) == list(whole[4 + rank])
+
+
+def test_connect_refuses_what_is_no_state(connect, dataset):
+    other = millrace.reference(pipeline(shuffle={"seed": 8}), dataset)
+    state = other.state_dict()
+    for opens in (connect, lambda cursor: millrace.reference(pipeline(), dataset, cursor=cursor)):
+        with pytest.raises(millrace.JobError, match="another order"):
+            opens(cursor=state)
+        with pytest.raises(millrace.ConfigError, match="expected a cursor as text, got 5"):
+            opens(cursor={**state, "cursor": 5})
+        with pytest.raises(millrace.ConfigError, match="state_dict: expected version 1"):
+            opens(cursor={})
+        with pytest.raises(millrace.ConfigError, match="after 1 parts of a batch"):
+            opens(cursor={**state, "parts_given": 1, "micro": 3, "world_size": 1})
+
+
 def test_a_state_that_cannot_be_leaves_the_session_where_it_is(connect, dataset):
     other = millrace.reference(pipeline(shuffle={"seed": 8}), dataset)
     for session in (connect(), millrace.reference(pipeline(), dataset)):
@@ -192,7 +223,10 @@ def test_a_state_between_parts_of_a_batch_loses_none(connect, dataset, after):
         assert ids_by_part(parts(session)) == rest  # the first session goes on, too
         assert resumed.state_dict() == session.state_dict()
         assert resumed.state_dict()["epoch"] == 1
-        resumed.load_state_dict(state)  # batch by batch now; the first has only the parts left
+        resumed.close()
+        resumed = connect(micro=3, job=f"c {after}", cursor=state) if other else \
+            millrace.reference(pipeline(), dataset, micro=3, cursor=state)
+        assert resumed.state_dict() == state  # batch by batch now; the first has only the parts left
         given = [batch for _, batch in resumed.next_epoch()]
         assert len(given[0]) == 3 - count % 3
         assert [tuple(p.example_ids) for batch in given for p in batch] == rest

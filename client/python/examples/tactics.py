@@ -74,20 +74,20 @@ def main():
         torch.distributed.init_process_group("gloo")
     first = ranks == 1 or torch.distributed.get_rank() == 0
 
-    changes = {"batch.size": options.batch_size}
-    if options.local:
-        session = millrace.local({"data": options.local}, PIPELINE, set=changes,
-                                 index_dtype="int64")
-    else:
-        session = millrace.connect(options.address, pipeline=PIPELINE, set=changes,
-                                   job=options.job, index_dtype="int64")
-    model = Tactics(session.spec)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    saved = None
     if options.checkpoint and os.path.exists(options.checkpoint):
         saved = torch.load(options.checkpoint)
+    common = {"set": {"batch.size": options.batch_size}, "index_dtype": "int64",
+              "cursor": saved["session"] if saved else None}
+    if options.local:
+        session = millrace.local({"data": options.local}, PIPELINE, **common)
+    else:
+        session = millrace.connect(options.address, pipeline=PIPELINE, job=options.job, **common)
+    model = Tactics(session.spec)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    if saved:
         model.load_state_dict(saved["model"])
         optimizer.load_state_dict(saved["optimizer"])
-        session.load_state_dict(saved["session"])
     trained = torch.nn.parallel.DistributedDataParallel(model) if ranks > 1 else model
 
     losses = open(options.losses, "a", encoding="utf-8") if options.losses and first else None

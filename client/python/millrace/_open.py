@@ -44,7 +44,8 @@ def connect(address: str | LocalServer = _DEFAULTS["address"], *,
             pipeline: str | os.PathLike | dict, job: str | None = None, variant: str | None = None,
             set: dict | list[str] | None = None,  # noqa: A002
             rank: int | str | None = None, world_size: int | None = None, mesh: object = None,
-            replica: int | None = None, cursor: str | None = None, device: object = None,
+            replica: int | None = None, cursor: str | dict | None = None,
+            device: object = None,
             validate: bool = False, repeat_first: bool | int = False, log_level: str = "warning",
             **options: typing.Unpack[SessionKeywords]) -> Session:
     """Attaches one rank of a job to a dispatcher and gives its Session.
@@ -61,7 +62,8 @@ def connect(address: str | LocalServer = _DEFAULTS["address"], *,
     mesh: a DeviceMesh, whose data-parallel axis gives rank and world size. Processes that differ
         only on its other axes read the same batches. replica: if there is no mesh, the number of
         this process among those that share a rank and read the same batches.
-    cursor: the place to go on at (Session.cursor); by default the start of epoch 0.
+    cursor: the place to go on at: what Session.cursor or Session.state_dict() gave; by default the
+        start of epoch 0. All ranks have to begin at one place.
     device: the memory that tensors are delivered to: "cpu", or a GPU of this machine, as "cuda:0".
     log_level: the level of the session's messages on stderr: debug, info, warning, error or off.
     validate: checks every batch against the spec; batches must be in the host's memory.
@@ -105,7 +107,7 @@ def reference(pipeline: str | os.PathLike | dict,
               dataset: str | os.PathLike | dict | None = None, *,
               variant: str | None = None, set: dict | list[str] | None = None,  # noqa: A002
               rank: int = _DEFAULTS["rank"], world_size: int = _DEFAULTS["world_size"],
-              cursor: str | None = None, index_dtype: str = _DEFAULTS["index_dtype"],
+              cursor: str | dict | None = None, index_dtype: str = _DEFAULTS["index_dtype"],
               micro: int = _DEFAULTS["micro"],
               index_file: str | os.PathLike | None = None,
               plugins: dict[str, str | os.PathLike] | None = None, validate: bool = False,

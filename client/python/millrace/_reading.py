@@ -29,7 +29,7 @@ class _Begun:
 class Reading:
     """The loop's place and the reader of one session. For the package's own modules.
 
-    attach(cursor) gives an attached reader. about: the session's micro and world_size. A state that
+    attach(cursor) gives an attached reader. cursor: a text, the state of a session, or None. about: the session's micro and world_size. A state that
     was taken between two parts of a batch fits only a session with the same values.
     """
 
@@ -46,8 +46,17 @@ class Reading:
         self._broken = False  # the reader was cancelled or failed, and gives no more batches
         self._closed = False
         self._last_stats = {}  # of the last reader that was closed
-        self._go_on_at = cursor  # cursor for the next reader, while none is open
+        state = cursor if isinstance(cursor, dict) else None
+        # The cursor for the next reader, while none is open.
+        self._go_on_at = cursor if state is None else self._cursor_of(state)
         self._attach_reader()
+        if state is None:
+            return
+        try:
+            self.go_on(self.read_state(state))
+        except BaseException:
+            self.close()
+            raise
 
     # --- the reader ---
 
@@ -146,6 +155,19 @@ class Reading:
 
     def read_state(self, state):
         """The place of a state. Raises an Error if the state is wrong. Moves nothing."""
+        parts = self._parts_of(state)
+        return Place(self.places.position(state["cursor"]), parts)
+
+    def _cursor_of(self, state):
+        """A state's cursor, for a reader that is not yet there to say whether it is one."""
+        self._parts_of(state)
+        if not isinstance(state["cursor"], str):
+            raise ConfigError(f"state_dict: expected a cursor as text, got {state['cursor']!r}")
+        return state["cursor"]
+
+    def _parts_of(self, state):
+        """How many parts of a batch were given in a state. Raises an Error if the state is none, or
+        does not fit the session."""
         if not isinstance(state, dict):
             raise ConfigError(f"state_dict: expected what state_dict() gave, got {state!r}")
         if state.get("version") != _STATE_VERSION or "cursor" not in state:
@@ -158,7 +180,7 @@ class Reading:
                 raise ConfigError(f"state_dict: taken after {parts} parts of a batch with {taken}, "
                                   f"and this session has {self._about}: open it as the other one "
                                   "was, or take the state between two batches")
-        return Place(self.places.position(state["cursor"]), parts)
+        return parts
 
     def go_on(self, place):
         """Goes on at a place. If that fails, the session stays where it is."""

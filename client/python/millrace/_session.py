@@ -88,7 +88,9 @@ class Session:
 
     def load_state_dict(self, state: dict) -> None:
         """Goes on where `state` was taken. The world size may be another one, unless the state was
-        taken between two parts of a batch."""
+        taken between two parts of a batch. A training of several ranks that starts gives the state
+        to connect, as its cursor: a rank that moves before another one has attached locks that one
+        out."""
         self.reading.go_on(self.reading.read_state(state))
 
     def seek(self, epoch: int, step: int = 0) -> None:
