@@ -16,7 +16,7 @@ namespace millrace {
 namespace internal {
 
 /// GCC takes a function that does nothing but prefetch for one without effect, and leaves out its
-/// calls: closures lost all their hints so, and a quarter of their rate where data are not in the
+/// calls: closures lost most of their hints so, and a fifth of their rate where data are not in the
 /// caches. This is no instruction, but an effect to it.
 inline void KeepCalls() { asm volatile(""); }
 

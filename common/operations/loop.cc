@@ -34,7 +34,7 @@ void CopyNear(std::byte* to, const std::byte* from, std::size_t bytes) {
 
 /// Has bytes brought into the caches that will be read in no regular order.
 void Prefetch(const std::byte* from, std::uint64_t bytes) {
-  for (std::uint64_t at = 0; at < bytes; at += kLineBytes) AskForLine(from + at);
+  for (std::uint64_t at = 0; at < bytes; at += kLineBytes) AskForNearLine(from + at);
 }
 
 }  // namespace

@@ -223,13 +223,14 @@ def test_a_state_between_parts_of_a_batch_loses_none(connect, dataset, after):
         assert ids_by_part(parts(session)) == rest  # the first session goes on, too
         assert resumed.state_dict() == session.state_dict()
         assert resumed.state_dict()["epoch"] == 1
-        resumed.close()
-        resumed = connect(micro=3, job=f"c {after}", cursor=state) if other else \
+        resumed.load_state_dict(state)  # batch by batch now; the first has only the parts left
+        began_there = connect(micro=3, job=f"c {after}", cursor=state) if other else \
             millrace.reference(pipeline(), dataset, micro=3, cursor=state)
-        assert resumed.state_dict() == state  # batch by batch now; the first has only the parts left
-        given = [batch for _, batch in resumed.next_epoch()]
-        assert len(given[0]) == 3 - count % 3
-        assert [tuple(p.example_ids) for batch in given for p in batch] == rest
+        for going_on in (resumed, began_there):
+            assert going_on.state_dict() == state
+            given = [batch for _, batch in going_on.next_epoch()]
+            assert len(given[0]) == 3 - count % 3
+            assert [tuple(p.example_ids) for batch in given for p in batch] == rest
 
 
 # --- errors ---

@@ -45,8 +45,8 @@ def connect(address: str | LocalServer = _DEFAULTS["address"], *,
             set: dict | list[str] | None = None,  # noqa: A002
             rank: int | str | None = None, world_size: int | None = None, mesh: object = None,
             replica: int | None = None, cursor: str | dict | None = None,
-            device: object = None,
-            validate: bool = False, repeat_first: bool | int = False, log_level: str = "warning",
+            device: object = None, validate: bool = False, repeat_first: bool | int = False,
+            log_level: str = "warning",
             **options: typing.Unpack[SessionKeywords]) -> Session:
     """Attaches one rank of a job to a dispatcher and gives its Session.
 

@@ -29,8 +29,9 @@ class _Begun:
 class Reading:
     """The loop's place and the reader of one session. For the package's own modules.
 
-    attach(cursor) gives an attached reader. cursor: a text, the state of a session, or None. about: the session's micro and world_size. A state that
-    was taken between two parts of a batch fits only a session with the same values.
+    attach(cursor) gives an attached reader. cursor: a text, the state of a session, or None. about:
+    the session's micro and world_size. A state that was taken between two parts of a batch fits
+    only a session with the same values.
     """
 
     def __init__(self, attach, cursor, about, repeat_first):

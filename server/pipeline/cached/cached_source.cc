@@ -86,7 +86,7 @@ class CachedReader final : public ExampleReader {
     if (example == nullptr) return;
     const std::span<const std::byte> bytes = example->bytes();
     for (std::size_t at = 0; at < std::min<std::size_t>(bytes.size(), 8 * kLine); at += kLine) {
-      AskForLine(bytes.data() + at);
+      AskForNearLine(bytes.data() + at);
     }
   }
 

@@ -29,7 +29,7 @@ void EliasFano::SelectAll(std::span<std::uint64_t> numbers) const {
   std::array<std::uint64_t, kAtOnce> members;
   for (; !numbers.empty(); numbers = numbers.subspan(std::min(kAtOnce, numbers.size()))) {
     const std::span<std::uint64_t> some = numbers.first(std::min(kAtOnce, numbers.size()));
-    for (const std::uint64_t i : some) AskForLine(&low_[i * low_width_ / 64]);
+    for (const std::uint64_t i : some) AskForNearLine(&low_[i * low_width_ / 64]);
     std::copy(some.begin(), some.end(), members.begin());
     high_.SelectAll(std::span(members).first(some.size()));
     for (std::size_t k = 0; k < some.size(); ++k) {

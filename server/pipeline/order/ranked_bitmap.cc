@@ -104,18 +104,18 @@ void RankedBitmap::SelectAll(std::span<std::uint64_t> ranks) const {
   for (; !ranks.empty(); ranks = ranks.subspan(std::min(kAtOnce, ranks.size()))) {
     const std::span<std::uint64_t> some = ranks.first(std::min(kAtOnce, ranks.size()));
     for (const std::uint64_t rank : some) {
-      AskForLine(&select_samples_[rank / kMembersPerSample]);
+      AskForNearLine(&select_samples_[rank / kMembersPerSample]);
     }
     for (const std::uint64_t rank : some) {
-      AskForLine(&block_ranks_[select_samples_[rank / kMembersPerSample]]);
+      AskForNearLine(&block_ranks_[select_samples_[rank / kMembersPerSample]]);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
       const std::uint64_t sample = some[i] / kMembersPerSample;
       blocks[i] =
           FindBlock<true>(select_samples_[sample], select_samples_[sample + 1] + 1, some[i]);
       const std::uint64_t* words = &words_[blocks[i] * kWordsPerBlock];
-      AskForLine(words);
-      AskForLine(words + kWordsPerBlock - 1);
+      AskForNearLine(words);
+      AskForNearLine(words + kWordsPerBlock - 1);
     }
     for (std::size_t i = 0; i < some.size(); ++i) {
       some[i] = SelectInBlock<true>(blocks[i], some[i]);
