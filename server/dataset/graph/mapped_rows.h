@@ -35,6 +35,7 @@ class MappedRows {
   void AskForRow(Node node) const {
     AskForNearLine(pointers_ + std::uint64_t{node} * sizeof(Pointer));
   }
+  void AskForEntry(std::uint64_t place) const { AskForLine(indices_ + place * sizeof(Index)); }
   void AskForEntries(std::uint64_t place, std::uint64_t count) const {
     AskForLines(indices_ + place * sizeof(Index), count * sizeof(Index));
   }

@@ -1,8 +1,11 @@
 #include "server/pipeline/neighbors/eight_draws.h"
 
 #include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdlib>
 
+#include "common/base/unroll.h"
 #include "server/pipeline/neighbors/philox.h"
 
 #if defined(__x86_64__)
@@ -13,70 +16,111 @@ namespace millrace::internal {
 
 #if defined(__x86_64__)
 
-// Every function below is inlined into DrawEight, which says what the processor needs.
+// Every function below is inlined into DrawUpTo, which says what the processor needs.
 #define MILLRACE_AVX2 __attribute__((target("avx2"), always_inline)) inline
-
-// Vectors that are indexed by a loop's variable stay in registers if the loop is unrolled whole.
-// Clang decides by itself, and warns where it decides against a pragma.
-#if defined(__clang__)
-#define MILLRACE_UNROLL(times)
-#else
-#define MILLRACE_PRAGMA(text) _Pragma(#text)
-#define MILLRACE_UNROLL(times) MILLRACE_PRAGMA(GCC unroll times)
-#endif
 
 namespace {
 
 using Eight = __m256i;  // of uint32
 
-/// The halves of 64-bit products.
-struct Halves {
-  Eight low;
-  Eight high;
+/// A number for each of eight rows: those of rows 0, 2, 4 and 6, and those of the others, each in
+/// the lower half of 64 bits. The upper halves have anything. Products of 32 bits take numbers so.
+struct Split {
+  Eight even;
+  Eight odd;
 };
 
-MILLRACE_AVX2 Halves Multiply(Eight a, Eight b) {
-  const Eight even = _mm256_mul_epu32(a, b);
-  const Eight odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
-  return {_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA),
-          _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA)};
-}
-
 MILLRACE_AVX2 Eight All(std::uint32_t value) { return _mm256_set1_epi32(static_cast<int>(value)); }
+MILLRACE_AVX2 Eight Xor(Eight a, Eight b) { return _mm256_xor_si256(a, b); }
+MILLRACE_AVX2 Eight Upper(Eight product) { return _mm256_srli_epi64(product, 32); }
+MILLRACE_AVX2 Split SplitOf(Eight numbers) { return {numbers, Upper(numbers)}; }
 
-MILLRACE_AVX2 Eight Load(const std::array<std::uint32_t, 8>& values) {
-  return _mm256_load_si256(reinterpret_cast<const Eight*>(values.data()));
+/// The lower and upper halves of the eight products, in the order of their rows.
+MILLRACE_AVX2 Eight LowerHalves(Split products) {
+  return _mm256_blend_epi32(products.even, _mm256_slli_epi64(products.odd, 32), 0xAA);
+}
+MILLRACE_AVX2 Eight UpperHalves(Split products) {
+  return _mm256_blend_epi32(Upper(products.even), products.odd, 0xAA);
 }
 
-MILLRACE_AVX2 Eight Xor(Eight a, Eight b, Eight c) {
-  return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
-}
-
-/// Block `block` of the words of eight rows.
-MILLRACE_AVX2 void Words(std::uint64_t key, std::uint32_t block, Eight number, Eight relation,
-                         std::uint32_t hop, Eight* words) {
-  Eight c0 = All(block);
-  Eight c1 = number;
-  Eight c2 = relation;
-  Eight c3 = All(hop);
-  auto low = static_cast<std::uint32_t>(key);
-  auto high = static_cast<std::uint32_t>(key >> 32);
-  MILLRACE_UNROLL(10)
-  for (int round = 0; round < kPhiloxRounds; ++round) {
-    const Halves a = Multiply(c0, All(kPhiloxMultipliers[0]));
-    const Halves b = Multiply(c2, All(kPhiloxMultipliers[1]));
-    c0 = Xor(b.high, c1, All(low));
-    c1 = b.low;
-    c2 = Xor(a.high, c3, All(high));
-    c3 = a.low;
-    low += kPhiloxKeySteps[0];
-    high += kPhiloxKeySteps[1];
+/// The keys of the rounds of Philox.
+struct RoundKeys {
+  explicit RoundKeys(std::uint64_t key) {
+    for (std::uint32_t round = 0; round < kPhiloxRounds; ++round) {
+      low[round] = static_cast<std::uint32_t>(key) + round * kPhiloxKeySteps[0];
+      high[round] = static_cast<std::uint32_t>(key >> 32) + round * kPhiloxKeySteps[1];
+    }
   }
-  words[0] = c0;
-  words[1] = c1;
-  words[2] = c2;
-  words[3] = c3;
-}
+  std::uint32_t low[kPhiloxRounds];
+  std::uint32_t high[kPhiloxRounds];
+};
+
+/// A block of words. A round of Philox multiplies words 0 and 2 of the counter, which gives the
+/// products a and b here. Counters of rows differ in word 1 alone, so that three products of the
+/// first rounds are the same for all rows; they are made once.
+class BlockWords {
+ public:
+  BlockWords() = default;
+  BlockWords(const RoundKeys& keys, std::uint32_t block, const DrawOptions& options) {
+    const std::uint64_t a0 = std::uint64_t{kPhiloxMultipliers[0]} * block;
+    const std::uint64_t b0 = std::uint64_t{kPhiloxMultipliers[1]} * options.relation;
+    const std::uint64_t b1 =
+        std::uint64_t{kPhiloxMultipliers[1]} * (Up(a0) ^ options.hop ^ keys.high[0]);
+    const std::uint64_t a2 =
+        std::uint64_t{kPhiloxMultipliers[0]} * (Up(b1) ^ Down(b0) ^ keys.low[1]);
+    with_number_ = Up(b0) ^ keys.low[0];
+    second_ = Down(a0) ^ keys.high[1];
+    third_[0] = Down(b1) ^ keys.low[2];
+    third_[1] = Up(a2) ^ keys.high[2];
+    fourth_ = Down(a2) ^ keys.high[3];
+  }
+
+  /// The words of four rows, whose numbers are in the lower halves of 64 bits; so are the words.
+  MILLRACE_AVX2 void Of(const RoundKeys& keys, Eight number, Eight* words) const {
+    // What depends on the row is c0 after the first round, c2 and c3 after the second one, and all
+    // but c3 after the third one.
+    Eight a = Times<0>(Xor(number, All(with_number_)));
+    Eight b = Times<1>(Xor(Upper(a), All(second_)));
+    Eight c0 = Xor(Upper(b), All(third_[0]));
+    Eight c1 = b;
+    Eight c2 = Xor(a, All(third_[1]));
+    a = Times<0>(c0);
+    b = Times<1>(c2);
+    c0 = Xor(Xor(Upper(b), c1), All(keys.low[3]));
+    c1 = b;
+    c2 = Xor(Upper(a), All(fourth_));
+    Eight c3 = a;
+    MILLRACE_UNROLL(10)
+    for (int round = 4; round < kPhiloxRounds; ++round) {
+      a = Times<0>(c0);
+      b = Times<1>(c2);
+      c0 = Xor(Xor(Upper(b), c1), All(keys.low[round]));
+      c1 = b;
+      c2 = Xor(Xor(Upper(a), c3), All(keys.high[round]));
+      c3 = a;
+    }
+    words[0] = c0;
+    words[1] = c1;
+    words[2] = c2;
+    words[3] = c3;
+  }
+
+ private:
+  static std::uint32_t Up(std::uint64_t product) {
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+  static std::uint32_t Down(std::uint64_t product) { return static_cast<std::uint32_t>(product); }
+  template <int kWhich>
+  MILLRACE_AVX2 static Eight Times(Eight numbers) {
+    return _mm256_mul_epu32(numbers, All(kPhiloxMultipliers[kWhich]));
+  }
+
+  // What the four first rounds mix in.
+  std::uint32_t with_number_ = 0;
+  std::uint32_t second_ = 0;
+  std::uint32_t third_[2] = {};
+  std::uint32_t fourth_ = 0;
+};
 
 /// Sorts each lane of kSize vectors by Batcher's odd-even merge sort ("Sorting networks and their
 /// applications", 1968).
@@ -132,33 +176,60 @@ MILLRACE_AVX2 void StoreRows(const Eight* lanes, std::uint32_t* to, std::size_t 
   }
 }
 
-/// kSize: at least the fan-out, at most 32.
-template <std::uint32_t kSize, bool kReplace>
-__attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow, 8> rows,
-                                                       const DrawOptions& options,
-                                                       std::uint32_t* places) {
-  alignas(32) std::array<std::uint32_t, 8> entries_of;
-  alignas(32) std::array<std::uint32_t, 8> numbers;
-  alignas(32) std::array<std::uint32_t, 8> relations;
-  for (std::size_t i = 0; i < 8; ++i) {
-    entries_of[i] = rows[i].entries;
-    numbers[i] = rows[i].number;
-    relations[i] = rows[i].relation;
+/// Eight rows.
+struct EightRows {
+  Eight entries;
+  Eight numbers;
+};
+
+/// Moves pairs 0, 2, 1 and 3 into their order.
+MILLRACE_AVX2 Eight InOrder(__m256 pairs) {
+  return _mm256_permute4x64_epi64(_mm256_castps_si256(pairs), _MM_SHUFFLE(3, 1, 2, 0));
+}
+
+/// Loads up to eight rows. Lanes that have none are 0.
+MILLRACE_AVX2 EightRows LoadRows(std::span<const DrawnRow> rows) {
+  static_assert(sizeof(DrawnRow) == 8);
+  const auto* const from = reinterpret_cast<const long long*>(rows.data());
+  Eight four[2];
+  if (rows.size() >= 8) {
+    four[0] = _mm256_loadu_si256(reinterpret_cast<const Eight*>(from));
+    four[1] = _mm256_loadu_si256(reinterpret_cast<const Eight*>(from + 4));
+  } else {
+    const Eight count = _mm256_set1_epi64x(static_cast<long long>(rows.size()));
+    four[0] =
+        _mm256_maskload_epi64(from, _mm256_cmpgt_epi64(count, _mm256_setr_epi64x(0, 1, 2, 3)));
+    four[1] =
+        _mm256_maskload_epi64(from + 4, _mm256_cmpgt_epi64(count, _mm256_setr_epi64x(4, 5, 6, 7)));
   }
-  const Eight number = Load(numbers);
-  const Eight relation = Load(relations);
-  const std::uint32_t f = options.fanout;
-  Eight m = Load(entries_of);  // draws are below this
+  const __m256 a = _mm256_castsi256_ps(four[0]);
+  const __m256 b = _mm256_castsi256_ps(four[1]);
+  return {InOrder(_mm256_shuffle_ps(a, b, _MM_SHUFFLE(2, 0, 2, 0))),
+          InOrder(_mm256_shuffle_ps(a, b, _MM_SHUFFLE(3, 1, 3, 1)))};
+}
+
+/// Draws for up to eight rows. Returns a bit for each row that may need more words. kSize: at least
+/// the fan-out, at most 32.
+template <std::uint32_t kSize, bool kReplace>
+MILLRACE_AVX2 std::uint32_t DrawUpToEight(std::span<const DrawnRow> rows, const RoundKeys& keys,
+                                          const BlockWords* blocks, std::uint32_t f,
+                                          std::uint32_t* places) {
+  const EightRows eight = LoadRows(rows);
+  const Split number = SplitOf(eight.numbers);
+  Eight m = eight.entries;  // draws are below this
   if constexpr (!kReplace) m = _mm256_sub_epi32(m, All(f - 1));
   constexpr std::uint32_t kBlocks = (kSize + 3) / 4;
-  Eight words[4 * kBlocks];
+  Eight even[4 * kBlocks];
+  Eight odd[4 * kBlocks];
   MILLRACE_UNROLL(8)
   for (std::uint32_t block = 0; block < kBlocks; ++block) {
-    if (4 * block < f) Words(options.key, block, number, relation, options.hop, words + 4 * block);
+    if (4 * block >= f) continue;
+    blocks[block].Of(keys, number.even, even + 4 * block);
+    blocks[block].Of(keys, number.odd, odd + 4 * block);
   }
   constexpr std::uint32_t kSize8 = (kSize + 7) / 8 * 8;
   Eight chosen[kSize8];
-  Eight right = All(0xFFFFFFFF);
+  Eight least = All(0xFFFFFFFF);
   for (std::uint32_t i = kSize; i < kSize8; ++i) chosen[i] = All(0);
   MILLRACE_UNROLL(32)
   for (std::uint32_t i = 0; i < kSize; ++i) {
@@ -166,11 +237,11 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
       chosen[i] = All(0xFFFFFFFF);
       continue;
     }
-    const Halves product = Multiply(words[i], m);
-    // The word may have to be left out if the lower half is below 2^32 mod m, and so below m.
-    right =
-        _mm256_and_si256(right, _mm256_cmpeq_epi32(_mm256_max_epu32(product.low, m), product.low));
-    Eight place = product.high;
+    const Split below = SplitOf(m);
+    const Split product = {_mm256_mul_epu32(even[i], below.even),
+                           _mm256_mul_epu32(odd[i], below.odd)};
+    least = _mm256_min_epu32(least, LowerHalves(product));
+    Eight place = UpperHalves(product);
     if constexpr (!kReplace) {
       Eight again = All(0);
       MILLRACE_UNROLL(32)
@@ -189,36 +260,60 @@ __attribute__((target("avx2"))) std::uint32_t DrawUpTo(std::span<const DrawnRow,
   for (int from = kSize8 - 8; from >= 0; from -= 8) {
     if (static_cast<std::uint32_t>(from) < f) StoreRows(chosen + from, places + from, f);
   }
-  return ~static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(right))) & 0xFF;
+  // A word has to be left out if the lower half is below 2^32 mod m, and so below m, which is at
+  // most the number of entries.
+  const Eight right = _mm256_cmpeq_epi32(_mm256_max_epu32(least, eight.entries), least);
+  const auto bits = static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(right)));
+  const std::uint32_t all = rows.size() >= 8 ? 0xFF : (1u << rows.size()) - 1;
+  return ~bits & all;
+}
+
+template <std::uint32_t kSize, bool kReplace>
+__attribute__((target("avx2"))) void DrawUpTo(std::span<const DrawnRow> rows,
+                                              const DrawOptions& options, std::uint32_t* places,
+                                              std::vector<std::uint32_t>& again) {
+  const RoundKeys keys(options.key);
+  std::array<BlockWords, (kSize + 3) / 4> blocks;
+  for (std::uint32_t block = 0; block < blocks.size(); ++block) {
+    blocks[block] = BlockWords(keys, block, options);
+  }
+  for (std::size_t at = 0; at < rows.size(); at += 8) {
+    std::uint32_t bits = DrawUpToEight<kSize, kReplace>(
+        rows.subspan(at), keys, blocks.data(), options.fanout, places + at * options.fanout);
+    for (; bits != 0; bits &= bits - 1) {
+      again.push_back(static_cast<std::uint32_t>(at) +
+                      static_cast<std::uint32_t>(std::countr_zero(bits)));
+    }
+  }
 }
 
 template <bool kReplace>
-std::uint32_t DrawAny(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
-                      std::uint32_t* places) {
-  if (options.fanout <= 5) return DrawUpTo<5, kReplace>(rows, options, places);
-  if (options.fanout <= 10) return DrawUpTo<10, kReplace>(rows, options, places);
-  if (options.fanout <= 15) return DrawUpTo<15, kReplace>(rows, options, places);
-  if (options.fanout <= 20) return DrawUpTo<20, kReplace>(rows, options, places);
-  if (options.fanout <= 25) return DrawUpTo<25, kReplace>(rows, options, places);
-  return DrawUpTo<32, kReplace>(rows, options, places);
+void DrawAny(std::span<const DrawnRow> rows, const DrawOptions& options, std::uint32_t* places,
+             std::vector<std::uint32_t>& again) {
+  if (options.fanout <= 5) return DrawUpTo<5, kReplace>(rows, options, places, again);
+  if (options.fanout <= 10) return DrawUpTo<10, kReplace>(rows, options, places, again);
+  if (options.fanout <= 15) return DrawUpTo<15, kReplace>(rows, options, places, again);
+  if (options.fanout <= 20) return DrawUpTo<20, kReplace>(rows, options, places, again);
+  if (options.fanout <= 25) return DrawUpTo<25, kReplace>(rows, options, places, again);
+  return DrawUpTo<32, kReplace>(rows, options, places, again);
 }
 
 }  // namespace
 
 bool HasEightDraws() { return __builtin_cpu_supports("avx2") != 0; }
 
-std::uint32_t DrawEight(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
-                        std::uint32_t* places) {
-  return options.replace ? DrawAny<true>(rows, options, places)
-                         : DrawAny<false>(rows, options, places);
+void DrawEights(std::span<const DrawnRow> rows, const DrawOptions& options, std::uint32_t* places,
+                std::vector<std::uint32_t>& again) {
+  options.replace ? DrawAny<true>(rows, options, places, again)
+                  : DrawAny<false>(rows, options, places, again);
 }
 
 #else
 
 bool HasEightDraws() { return false; }
 
-std::uint32_t DrawEight(std::span<const DrawnRow, 8> /*rows*/, const DrawOptions& /*options*/,
-                        std::uint32_t* /*places*/) {
+void DrawEights(std::span<const DrawnRow> /*rows*/, const DrawOptions& /*options*/,
+                std::uint32_t* /*places*/, std::vector<std::uint32_t>& /*again*/) {
   std::abort();
 }
 

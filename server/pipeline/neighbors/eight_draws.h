@@ -5,21 +5,22 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "server/pipeline/neighbors/place_draws.h"
 
 namespace millrace::internal {
 
-/// The largest fan-out of DrawEight.
+/// The largest fan-out of DrawEights.
 inline constexpr std::uint32_t kMostEightDraws = 32;
 
-/// Whether the processor has the instructions that DrawEight needs.
+/// Whether the processor has the instructions that DrawEights needs.
 bool HasEightDraws();
 
-/// As PlaceDraws::Draw. Returns a bit for each row that needs more words than one a place: its
-/// places are undefined. REQUIRES: HasEightDraws(); options.fanout <= kMostEightDraws; `places` has
-/// room for kDrawSlack values more.
-std::uint32_t DrawEight(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
-                        std::uint32_t* places);
+/// As PlaceDraws::Draw. Appends to `again` the rows, by their place in `rows`, that may need more
+/// words than one a place: their places are undefined. REQUIRES: HasEightDraws(); options.fanout <=
+/// kMostEightDraws.
+void DrawEights(std::span<const DrawnRow> rows, const DrawOptions& options, std::uint32_t* places,
+                std::vector<std::uint32_t>& again);
 
 }  // namespace millrace::internal

@@ -19,7 +19,8 @@
 //                                    where an entry leads; it may be no node
 //   bool LoadLabel(std::uint64_t place, std::uint32_t* label) const
 //                                    an entry's label; false if it is out of range
-//   void AskForRow(Node) const, void AskForEntries(std::uint64_t place, std::uint64_t count) const
+//   void AskForRow(Node) const, void AskForEntry(std::uint64_t place) const,
+//   void AskForEntries(std::uint64_t place, std::uint64_t count) const
 //                                    ask the processor for what LoadRow and LoadEntry read; count
 //                                    is at least 1
 //   Status BadRow(Node), Status BadEntry(std::uint64_t place), Status BadLabel(std::uint64_t place)
@@ -31,7 +32,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -39,6 +39,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/unroll.h"
 #include "server/pipeline/neighbors/neighbor_options.h"
 #include "server/pipeline/neighbors/number_table.h"
 #include "server/pipeline/neighbors/place_draws.h"
@@ -76,10 +77,8 @@ class NeighborSampler {
   static constexpr std::size_t kManyEntries = 512;
   /// A row is asked for so many rows before it is read.
   static constexpr std::uint32_t kRowsAhead = 32;
-  /// Nodes are numbered so many entries after these were read.
+  /// Nodes are numbered so many entries after these were read. As many are read at a time.
   static constexpr std::size_t kNumberBehind = 8;
-  /// Rows that are drawn together.
-  static constexpr std::size_t kDrawnAtOnce = 8;
   /// Values of a run that are written without a look at how many it has. Those that are too many
   /// lie where later runs are written, or behind the last one.
   static constexpr std::size_t kWrittenAtLeast = 16;
@@ -91,25 +90,27 @@ class NeighborSampler {
     std::uint32_t label;
     std::uint32_t most_whole;  // runs of at most so many entries are taken whole
   };
-  /// A row, or its run of one label.
+  /// Where a run is taken from, and where its taken entries begin, among those of the chunk. A run
+  /// is a row, or the entries of a row that have one label.
   struct Run {
     std::uint64_t begin;
     std::uint32_t entries;
-    std::uint32_t node;   // number in the graph
-    std::uint32_t first;  // where its taken entries begin, among those of the chunk
+    std::uint32_t first;
   };
+  /// Runs that are taken whole, or from which one fan-out is drawn. Others are written behind the
+  /// first `count`, in vain.
   struct Runs {
     std::vector<Run> runs;
-    std::size_t count = 0;  // the first ones; the others are written in vain
-    std::span<const Run> span() const { return std::span(runs).first(count); }
+    std::vector<DrawnRow> rows;  // only of those that are drawn
+    std::size_t count = 0;
   };
   /// The runs of rows that follow each other.
   struct Chunk {
     Runs whole;                         // all their entries are taken
     std::vector<Runs> drawn;            // by fan-out
     std::uint64_t taken = 0;            // entries of all runs
-    std::vector<std::uint64_t> places;  // of the taken entries
-    std::vector<std::uint32_t> nodes;   // the nodes in whose rows they are, by number in the graph
+    std::vector<std::uint64_t> places;  // of the taken entries; more are written in vain
+    std::vector<std::uint32_t> nodes;   // the nodes in whose rows they are, likewise
   };
 
   bool AddRoots(std::span<const std::uint64_t> roots, Graph& graph, std::uint32_t* numbers);
@@ -122,10 +123,12 @@ class NeighborSampler {
   bool FindRuns(std::uint32_t* begin, std::uint32_t end, const Graph& graph);
   bool AddRunsByLabel(std::uint64_t begin, std::uint64_t end, std::uint32_t node);
   void AddRun(std::uint64_t begin, std::uint64_t entries, std::uint32_t node, std::uint32_t fanout);
+  /// Notes that `taken` entries of `coming_`, from `first` on, are in the row of `node`.
+  void NoteNode(std::size_t first, std::uint32_t taken, std::uint32_t node);
   /// Draws the places of the entries of `coming_`, and asks for these entries.
   void TakePlaces(std::uint32_t hop, std::uint64_t key);
   void TakeWhole(const Run& run);
-  void TakeDrawn(std::span<const Run> runs, const HopFanout& of, const DrawOptions& options);
+  void TakeDrawn(const Runs& runs, const DrawOptions& options);
   /// Numbers the nodes of the entries of `chunk_`, and records the edges.
   SampleEnd AddEdges(Graph& graph);
   SampleEnd AddAllEdges(Graph& graph);
@@ -146,7 +149,6 @@ class NeighborSampler {
   Chunk chunk_;
   Chunk coming_;  // the chunk behind it
   std::vector<Node> entries_;
-  std::array<DrawnRow, kDrawnAtOnce> drawn_rows_;
   std::vector<std::uint32_t> drawn_places_;
   Status status_;
 };
@@ -216,7 +218,10 @@ void NeighborSampler<Rows>::SetFanouts(std::uint32_t hop) {
   for (Chunk* const chunk : {&chunk_, &coming_}) {
     chunk->whole.runs.resize(most);
     chunk->drawn.resize(fanouts_.size());
-    for (Runs& drawn : chunk->drawn) drawn.runs.resize(most);
+    for (Runs& drawn : chunk->drawn) {
+      drawn.runs.resize(most);
+      drawn.rows.resize(most);
+    }
   }
 }
 
@@ -288,64 +293,63 @@ bool NeighborSampler<Rows>::AddRunsByLabel(std::uint64_t begin, std::uint64_t en
 template <class Rows>
 void NeighborSampler<Rows>::AddRun(std::uint64_t begin, std::uint64_t entries, std::uint32_t node,
                                    std::uint32_t fanout) {
-  const Run run{begin, static_cast<std::uint32_t>(entries), node,
+  const Run run{begin, static_cast<std::uint32_t>(entries),
                 static_cast<std::uint32_t>(coming_.taken)};
   const bool whole = run.entries <= fanouts_[fanout].most_whole;
   const std::uint32_t taken = whole ? run.entries : fanouts_[fanout].fanout;
   Runs& drawn = coming_.drawn[fanout];
   coming_.whole.runs[coming_.whole.count] = run;
   drawn.runs[drawn.count] = run;
+  drawn.rows[drawn.count] = {run.entries, node};
   coming_.whole.count += std::size_t{whole} & std::size_t{taken != 0};
   drawn.count += std::size_t{!whole} & std::size_t{taken != 0};
   coming_.taken += taken;
+  // A chunk with more is not gone through.
+  if (coming_.taken <= kMaxSampledEdges) NoteNode(run.first, taken, node);
+}
+
+template <class Rows>
+void NeighborSampler<Rows>::NoteNode(std::size_t first, std::uint32_t taken, std::uint32_t node) {
+  const std::size_t end = first + std::max<std::size_t>(taken, kWrittenAtLeast);
+  if (coming_.nodes.size() < end) [[unlikely]]
+    coming_.nodes.resize(end);
+  std::uint32_t* const nodes = coming_.nodes.data() + first;
+  for (std::size_t k = 0; k < kWrittenAtLeast; ++k) nodes[k] = node;
+  for (std::size_t k = kWrittenAtLeast; k < taken; ++k) nodes[k] = node;
 }
 
 template <class Rows>
 void NeighborSampler<Rows>::TakePlaces(std::uint32_t hop, std::uint64_t key) {
-  coming_.places.resize(coming_.taken + kWrittenAtLeast);
-  coming_.nodes.resize(coming_.taken + kWrittenAtLeast);
-  for (const Run& run : coming_.whole.span()) TakeWhole(run);
+  const std::size_t most = coming_.taken + kWrittenAtLeast;
+  if (coming_.places.size() < most) coming_.places.resize(most);
+  for (const Run& run : std::span(coming_.whole.runs).first(coming_.whole.count)) TakeWhole(run);
   for (std::size_t which = 0; which < fanouts_.size(); ++which) {
     const HopFanout& of = fanouts_[which];
-    const DrawOptions options{key, hop, of.fanout, options_.replace};
-    const std::span<const Run> runs = coming_.drawn[which].span();
-    for (std::size_t i = 0; i < runs.size(); i += kDrawnAtOnce) {
-      TakeDrawn(runs.subspan(i, std::min(kDrawnAtOnce, runs.size() - i)), of, options);
-    }
+    TakeDrawn(coming_.drawn[which], {key, hop, of.fanout, options_.replace, of.relation});
   }
 }
 
 template <class Rows>
 void NeighborSampler<Rows>::TakeWhole(const Run& run) {
   std::uint64_t* const places = coming_.places.data() + run.first;
-  std::uint32_t* const nodes = coming_.nodes.data() + run.first;
-  const std::uint64_t begin = run.begin;
-  for (std::size_t k = 0; k < kWrittenAtLeast; ++k) places[k] = begin + k;
-  for (std::size_t k = 0; k < kWrittenAtLeast; ++k) nodes[k] = run.node;
-  for (std::size_t k = kWrittenAtLeast; k < run.entries; ++k) {
-    places[k] = begin + k;
-    nodes[k] = run.node;
-  }
-  rows_.AskForEntries(begin, run.entries);
+  for (std::size_t k = 0; k < kWrittenAtLeast; ++k) places[k] = run.begin + k;
+  for (std::size_t k = kWrittenAtLeast; k < run.entries; ++k) places[k] = run.begin + k;
+  rows_.AskForEntries(run.begin, run.entries);
 }
 
 template <class Rows>
-void NeighborSampler<Rows>::TakeDrawn(std::span<const Run> runs, const HopFanout& of,
-                                      const DrawOptions& options) {
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    drawn_rows_[i] = {runs[i].entries, runs[i].node, of.relation};
-  }
-  drawn_places_.resize(kDrawnAtOnce * std::size_t{of.fanout} + kDrawSlack);
-  draws_.Draw(std::span(drawn_rows_).first(runs.size()), options, drawn_places_.data());
+void NeighborSampler<Rows>::TakeDrawn(const Runs& runs, const DrawOptions& options) {
+  const std::size_t most = runs.count * options.fanout + kDrawSlack;
+  if (drawn_places_.size() < most) drawn_places_.resize(most);
+  draws_.Draw(std::span(runs.rows).first(runs.count), options, drawn_places_.data());
   const std::uint32_t* from = drawn_places_.data();
-  for (const Run& run : runs) {
+  for (const Run& run : std::span(runs.runs).first(runs.count)) {
     std::uint64_t* const places = coming_.places.data() + run.first;
-    std::fill_n(coming_.nodes.data() + run.first, of.fanout, run.node);
-    for (std::uint32_t k = 0; k < of.fanout; ++k) {
+    for (std::uint32_t k = 0; k < options.fanout; ++k) {
       places[k] = run.begin + from[k];
-      rows_.AskForEntries(places[k], 1);
+      rows_.AskForEntry(places[k]);
     }
-    from += of.fanout;
+    from += options.fanout;
   }
 }
 
@@ -381,23 +385,33 @@ SampleEnd NeighborSampler<Rows>::AddAllEdges(Graph& graph) {
   auto table = table_.Enter();
   std::uint32_t count = numbered_;
   Node largest = 0;
-  std::size_t read = 0;
-  for (std::size_t i = 0; i < taken;) {
-    const std::size_t behind = read;
-    for (const std::size_t end = std::min(taken, read + kNumberBehind); read < end; ++read) {
-      entries[read] = rows_.LoadEntry(places[read]);
-      largest = std::max(largest, entries[read]);
-      table.Ask(entries[read]);
+  const auto read = [&](std::size_t from, std::size_t many) __attribute__((always_inline)) {
+    MILLRACE_UNROLL(8)
+    for (std::size_t i = from; i < from + many; ++i) {
+      entries[i] = rows_.LoadEntry(places[i]);
+      largest = std::max(largest, entries[i]);
+      table.Ask(entries[i]);
     }
-    // The last entries are followed by none.
-    for (const std::size_t end = behind < taken ? behind : taken; i < end; ++i) {
+  };
+  const auto number = [&](std::size_t from, std::size_t many) __attribute__((always_inline)) {
+    MILLRACE_UNROLL(8)
+    for (std::size_t i = from; i < from + many; ++i) {
       // An entry that is no node does no harm here; the check below finds it.
       const Node node = std::min(entries[i], last);
       const bool is_new = table.Add(node, count, &other[i]);
       nodes[count] = node;
       count += is_new ? 1 : 0;
     }
+  };
+  std::size_t ahead = std::min(taken, kNumberBehind);
+  read(0, ahead);
+  for (; ahead + kNumberBehind <= taken; ahead += kNumberBehind) {
+    read(ahead, kNumberBehind);
+    number(ahead - kNumberBehind, kNumberBehind);
   }
+  const std::size_t numbered = ahead - std::min(ahead, kNumberBehind);
+  read(ahead, taken - ahead);
+  number(numbered, taken - numbered);
   numbered_ = count;  // also of a graph that failed: the table has to forget its nodes
   if (taken > 0 && largest > last) return FailOfEntries();
   graph.nodes.SetSize(count);

@@ -14,7 +14,7 @@ namespace {
 class RowWords {
  public:
   RowWords(const DrawnRow& row, const DrawOptions& options)
-      : key_(options.key), counter_{0, row.number, row.relation, options.hop} {}
+      : key_(options.key), counter_{0, row.number, options.relation, options.hop} {}
 
   std::uint32_t Next() {
     if (at_ == words_.size()) {
@@ -84,34 +84,18 @@ void PlaceDraws::DrawPlainly(std::span<const DrawnRow> rows, const DrawOptions& 
   }
 }
 
-void PlaceDraws::DrawEight(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
-                           std::uint32_t* places) {
-  std::uint32_t again = internal::DrawEight(rows, options, places);
-  // A word had to be left out, which happens about once in 2^32 / entries draws.
-  for (; again != 0; again &= again - 1) {
-    const auto row = static_cast<std::size_t>(std::countr_zero(again));
-    DrawRow(rows[row], options, places + row * options.fanout);
-  }
-}
-
 void PlaceDraws::Draw(std::span<const DrawnRow> rows, const DrawOptions& options,
                       std::uint32_t* places) {
   if (options.fanout > internal::kMostEightDraws || !internal::HasEightDraws()) {
     DrawPlainly(rows, options, places);
     return;
   }
-  std::size_t done = 0;
-  for (; done + 8 <= rows.size(); done += 8) {
-    DrawEight(rows.subspan(done).first<8>(), options, places + done * options.fanout);
+  again_.clear();
+  internal::DrawEights(rows, options, places, again_);
+  // A word had to be left out, which happens less than once in 2^32 / entries draws.
+  for (const std::uint32_t row : again_) {
+    DrawRow(rows[row], options, places + std::size_t{row} * options.fanout);
   }
-  if (done == rows.size()) return;
-  // Eight are not slower than one, so the last rows are made eight.
-  const std::span<const DrawnRow> rest = rows.subspan(done);
-  std::array<DrawnRow, 8> eight;
-  std::fill(std::copy(rest.begin(), rest.end(), eight.begin()), eight.end(), rest[0]);
-  std::array<std::uint32_t, 8 * internal::kMostEightDraws + kDrawSlack> drawn;
-  DrawEight(eight, options, drawn.data());
-  std::copy_n(drawn.data(), rest.size() * options.fanout, places + done * options.fanout);
 }
 
 }  // namespace millrace

@@ -23,8 +23,6 @@ namespace millrace {
 struct DrawnRow {
   std::uint32_t entries = 0;  // d
   std::uint32_t number = 0;   // of its node in the drawn graph
-  std::uint32_t relation =
-      0;  // 0, or the label of its edges plus 1 if these have fan-outs of their own
 };
 
 /// Options of all rows that are drawn together.
@@ -33,10 +31,12 @@ struct DrawOptions {
   std::uint32_t hop = 0;
   std::uint32_t fanout = 1;  // f, at least 1
   bool replace = false;
+  /// 0, or the label of the rows' edges plus 1 if these have fan-outs of their own.
+  std::uint32_t relation = 0;
 };
 
 /// Values that may be written beyond the last place.
-inline constexpr std::size_t kDrawSlack = 8;
+inline constexpr std::size_t kDrawSlack = 256;
 
 class PlaceDraws {
  public:
@@ -50,11 +50,10 @@ class PlaceDraws {
                    std::uint32_t* places);
 
  private:
-  void DrawEight(std::span<const DrawnRow, 8> rows, const DrawOptions& options,
-                 std::uint32_t* places);
   void DrawRow(const DrawnRow& row, const DrawOptions& options, std::uint32_t* places);
 
   std::vector<std::uint32_t> table_;  // of the places chosen so far: 0, or a place plus 1
+  std::vector<std::uint32_t> again_;  // rows that vectors could not draw
 };
 
 }  // namespace millrace

@@ -45,6 +45,7 @@ class MemoryRows {
     return *label < 100;
   }
   void AskForRow(N node) const { static_cast<void>(begins.at(node)); }
+  void AskForEntry(std::uint64_t place) const { static_cast<void>(entries.at(place)); }
   void AskForEntries(std::uint64_t place, std::uint64_t count) const {
     static_cast<void>(entries.at(place));
     static_cast<void>(entries.at(place + count - 1));

@@ -50,15 +50,18 @@ TEST_CASE("words of Philox are the known answers of Random123", "[neighbors]") {
 }
 
 TEST_CASE("some recorded places are drawn", "[neighbors]") {
-  const DrawOptions fifteen = {.key = 20261, .hop = 0, .fanout = 15, .replace = false};
-  CHECK(PlacesOf({.entries = 20, .number = 2, .relation = 1}, fifteen) ==
+  const DrawOptions fifteen = {
+      .key = 20261, .hop = 0, .fanout = 15, .replace = false, .relation = 1};
+  CHECK(PlacesOf({.entries = 20, .number = 2}, fifteen) ==
         Places{0, 1, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 16, 19});
-  CHECK(PlacesOf({.entries = 2, .number = 2, .relation = 1},
-                 {.key = 20261, .hop = 0, .fanout = 5, .replace = true}) == Places{0, 1, 1, 1, 1});
-  CHECK(PlacesOf({.entries = 4, .number = 2, .relation = 1},
-                 {.key = 20261, .hop = 0, .fanout = 3, .replace = false}) == Places{1, 2, 3});
-  CHECK(PlacesOf({.entries = 1000, .number = 5, .relation = 0},
-                 {.key = 20260, .hop = 1, .fanout = 9, .replace = true}) ==
+  CHECK(PlacesOf({.entries = 2, .number = 2},
+                 {.key = 20261, .hop = 0, .fanout = 5, .replace = true, .relation = 1}) ==
+        Places{0, 1, 1, 1, 1});
+  CHECK(PlacesOf({.entries = 4, .number = 2},
+                 {.key = 20261, .hop = 0, .fanout = 3, .replace = false, .relation = 1}) ==
+        Places{1, 2, 3});
+  CHECK(PlacesOf({.entries = 1000, .number = 5},
+                 {.key = 20260, .hop = 1, .fanout = 9, .replace = true, .relation = 0}) ==
         Places{86, 245, 555, 556, 566, 699, 768, 788, 873});
   CHECK(*DeriveSeed(0, "neighbors", 0) == 8281608856060581505u);
   CHECK(*DeriveSeed(~std::uint64_t{0}, "example", 20260) == 16466174315225990064u);
@@ -78,8 +81,7 @@ TEST_CASE("words, draws and places are those that are recorded", "[neighbors][go
                       one["i"].get<std::uint64_t>()) == one["value"].get<std::uint64_t>());
   }
   const auto row_of = [](const nlohmann::json& one, const char* entries) {
-    return DrawnRow{one[entries].get<std::uint32_t>(), one["number"].get<std::uint32_t>(),
-                    one["relation"].get<std::uint32_t>()};
+    return DrawnRow{one[entries].get<std::uint32_t>(), one["number"].get<std::uint32_t>()};
   };
   std::uint32_t rejected = 0;
   for (const auto& one : recorded["below"]) {
@@ -89,8 +91,9 @@ TEST_CASE("words, draws and places are those that are recorded", "[neighbors][go
     DrawOptions options = {.key = one["key"].get<std::uint64_t>(),
                            .hop = one["hop"].get<std::uint32_t>(),
                            .fanout = static_cast<std::uint32_t>(values.size()),
-                           .replace = true};
-    PlainWords words(options.key, row.number, row.relation, options.hop);
+                           .replace = true,
+                           .relation = one["relation"].get<std::uint32_t>()};
+    PlainWords words(options.key, row.number, options.relation, options.hop);
     for (const std::uint32_t value : values) CHECK(words.Below(row.entries) == value);
     CHECK(words.used() == one["words_used"].get<std::uint32_t>());
     rejected += words.used() - options.fanout;
@@ -107,11 +110,12 @@ TEST_CASE("words, draws and places are those that are recorded", "[neighbors][go
     const DrawnRow row = row_of(one, "d");
     const auto key = one["key"].get<std::uint64_t>();
     const auto hop = one["hop"].get<std::uint32_t>();
+    const auto relation = one["relation"].get<std::uint32_t>();
     const auto places = one["places"].get<Places>();
-    CHECK(PlainPlaces(PlainWords(key, row.number, row.relation, hop), d, f, replace) == places);
+    CHECK(PlainPlaces(PlainWords(key, row.number, relation, hop), d, f, replace) == places);
     if (d == 0 || f < 1 || (!replace && d <= static_cast<std::uint64_t>(f))) continue;
     ++drawn;
-    CHECK(PlacesOf(row, {key, hop, static_cast<std::uint32_t>(f), replace}) == places);
+    CHECK(PlacesOf(row, {key, hop, static_cast<std::uint32_t>(f), replace, relation}) == places);
   }
   CHECK(drawn > 5);
 }
@@ -143,12 +147,11 @@ TEST_CASE("places are the same with and without the instructions of newer proces
   for (std::uint32_t fanout = 1; fanout <= 40; ++fanout) {
     for (int round = 0; round < 24; ++round) {
       const DrawOptions options = {random(), static_cast<std::uint32_t>(random() % 4), fanout,
-                                   round % 2 == 1};
+                                   round % 2 == 1, static_cast<std::uint32_t>(random() % 3)};
       std::vector<DrawnRow> rows(random() % 40);
       for (DrawnRow& row : rows) {
         row.entries = AnyEntries(random, options.replace ? 0 : fanout);
         row.number = static_cast<std::uint32_t>(random());
-        row.relation = static_cast<std::uint32_t>(random() % 3);
       }
       INFO("fan-out " << fanout << ", round " << round);
       // A guard behind the last value that may be written.
@@ -162,8 +165,8 @@ TEST_CASE("places are the same with and without the instructions of newer proces
       for (std::size_t i = 0; i < rows.size(); ++i) {
         const DrawnRow& row = rows[i];
         const Places expected =
-            PlainPlaces(PlainWords(options.key, row.number, row.relation, options.hop), row.entries,
-                        fanout, options.replace);
+            PlainPlaces(PlainWords(options.key, row.number, options.relation, options.hop),
+                        row.entries, fanout, options.replace);
         REQUIRE(std::equal(expected.begin(), expected.end(),
                            got.begin() + static_cast<std::ptrdiff_t>(i * fanout)));
       }
@@ -178,7 +181,7 @@ TEST_CASE("large fan-outs are drawn as small ones are", "[neighbors]") {
     for (const bool replace : {false, true}) {
       for (const std::uint32_t more : {1u, 2u, 1000u, 1u << 31, (1u << 31) + (1u << 30)}) {
         const DrawOptions options = {random(), 2, fanout, replace};
-        const DrawnRow row = {fanout + more, static_cast<std::uint32_t>(random()), 0};
+        const DrawnRow row = {fanout + more, static_cast<std::uint32_t>(random())};
         Places got(fanout);  // these are drawn plainly, which needs no more room
         draws.Draw({&row, 1}, options, got.data());
         INFO("fan-out " << fanout << " of " << row.entries);
@@ -190,17 +193,16 @@ TEST_CASE("large fan-outs are drawn as small ones are", "[neighbors]") {
 }
 
 TEST_CASE("a row's places depend on its key, number, relation and hop", "[neighbors]") {
-  const DrawnRow row = {1 << 20, 3, 1};
-  const DrawOptions options = {.key = 5, .hop = 1, .fanout = 8, .replace = false};
+  const DrawnRow row = {1 << 20, 3};
+  const DrawOptions options = {.key = 5, .hop = 1, .fanout = 8, .replace = false, .relation = 1};
   const Places places = PlacesOf(row, options);
   CHECK(PlacesOf(row, options) == places);
-  for (const DrawnRow& other : {DrawnRow{1 << 20, 4, 1}, DrawnRow{1 << 20, 3, 2}}) {
-    CHECK(PlacesOf(other, options) != places);
-  }
+  CHECK(PlacesOf({1 << 20, 4}, options) != places);
   for (const std::uint64_t key : {std::uint64_t{6}, 5 + (std::uint64_t{1} << 32)}) {
-    CHECK(PlacesOf(row, {key, 1, 8, false}) != places);
+    CHECK(PlacesOf(row, {key, 1, 8, false, 1}) != places);
   }
-  CHECK(PlacesOf(row, {5, 2, 8, false}) != places);
+  CHECK(PlacesOf(row, {5, 2, 8, false, 1}) != places);
+  CHECK(PlacesOf(row, {5, 1, 8, false, 2}) != places);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void ForEachRow(std::uint32_t entries, std::uint32_t fanout, bool replace, Use u
   const std::uint32_t count = kDraws / fanout;
   for (std::uint32_t row = 0; row < count;) {
     rows.clear();
-    for (; row < count && rows.size() < rows_at_once; ++row) rows.push_back({entries, row, 0});
+    for (; row < count && rows.size() < rows_at_once; ++row) rows.push_back({entries, row});
     draws.Draw(rows, {kKey, 0, fanout, replace}, places.data());
     for (std::size_t i = 0; i < rows.size(); ++i) use(places.data() + i * fanout);
   }
@@ -132,13 +132,13 @@ TEST_CASE("the places of a row say nothing about those of the next one, of anoth
   std::vector<std::uint64_t> counts(std::size_t{kEntries} * kEntries);
   PlaceDraws draws;
   std::vector<DrawnRow> rows(kDraws);
-  for (std::uint32_t i = 0; i < kDraws; ++i) rows[i] = {kEntries, i, 0};
+  for (std::uint32_t i = 0; i < kDraws; ++i) rows[i] = {kEntries, i};
   std::vector<std::uint32_t> places(kDraws + kDrawSlack);
   draws.Draw(rows, {kKey, 0, 1, false}, places.data());
   if (other == 0) std::rotate(rows.begin(), rows.begin() + 1, rows.end());
-  for (DrawnRow& row : rows) row.relation = other == 1 ? 1 : 0;
   std::vector<std::uint32_t> others(kDraws + kDrawSlack);
-  draws.Draw(rows, {other == 3 ? kKey + 1 : kKey, other == 2 ? 1u : 0u, 1, false}, others.data());
+  draws.Draw(rows, {other == 3 ? kKey + 1 : kKey, other == 2 ? 1u : 0u, 1, false, other == 1},
+             others.data());
   for (std::uint32_t i = 0; i < kDraws; ++i) ++counts[places[i] * kEntries + others[i]];
   CheckLikely(
       ChiSquareP(ChiSquare(counts, Equal(counts.size())), static_cast<double>(counts.size() - 1)));
