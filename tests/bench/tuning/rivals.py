@@ -45,7 +45,9 @@ class Rivals:
 
     def workers(self, load, times, log):
         """The best number of workers: the fewest with which the loop loses no more than half a percent
-        above the least, since every worker holds batches. Searched for once for each source."""
+        above the least, since every worker holds batches. Without workers the loop makes its batches
+        itself: none is held ahead, so there is no memory to compare. Searched for once for each
+        source."""
         key = load.source
         if key not in self._best:
             found = {}
@@ -53,6 +55,7 @@ class Rivals:
                 told = self.measure("torch", load, times, times.search, workers)
                 found[workers] = told.lost(times.search * 0.3, told.end())
                 log(f"torch with {workers} workers loses {found[workers]:.1%}")
-            least = min(found.values())
-            self._best[key] = min(w for w, lost in found.items() if lost <= least + 0.005)
+            ahead = {workers: lost for workers, lost in found.items() if workers > 0}
+            least = min(ahead.values())
+            self._best[key] = min(w for w, lost in ahead.items() if lost <= least + 0.005)
         return self._best[key]
