@@ -24,8 +24,10 @@ def network(features, classes):
 
 def loss_of(model, data):
     """The loss of a batch that Millrace or a NeighborLoader gave."""
-    out = model(data.x, data.edge_index, num_sampled_nodes_per_hop=data.num_sampled_nodes,
-                num_sampled_edges_per_hop=data.num_sampled_edges)
+    # Over torch_sparse, a NeighborLoader does not tell hops; nothing is trimmed then.
+    out = model(data.x, data.edge_index,
+                num_sampled_nodes_per_hop=getattr(data, "num_sampled_nodes", None),
+                num_sampled_edges_per_hop=getattr(data, "num_sampled_edges", None))
     return torch.nn.functional.cross_entropy(out[:data.batch_size], data.y[:data.batch_size])
 
 
