@@ -68,7 +68,8 @@ def test_a_hugging_face_dataset(tmp_path):
 
 
 def losses(out):
-    return [float(loss) for loss in re.findall(r"^epoch \d: loss ([\d.]+)$", out, re.M)]
+    # Ranks share the output: one may write between another's line and its end.
+    return [float(loss) for loss in re.findall(r"epoch \d: loss (\d+\.\d{3})", out)]
 
 
 def test_neighbourhoods_train_graphsage_on_two_ranks(tmp_path):
