@@ -16,7 +16,7 @@ namespace millrace::internal {
 
 #if defined(__x86_64__)
 
-// Every function below is inlined into DrawUpTo, which says what the processor needs.
+// Functions marked so are inlined into DrawUpTo, which says what the processor needs.
 #define MILLRACE_AVX2 __attribute__((target("avx2"), always_inline)) inline
 
 namespace {
@@ -77,8 +77,8 @@ class BlockWords {
 
   /// The words of four rows, whose numbers are in the lower halves of 64 bits; so are the words.
   MILLRACE_AVX2 void Of(const RoundKeys& keys, Eight number, Eight* words) const {
-    // What depends on the row is c0 after the first round, c2 and c3 after the second one, and all
-    // but c3 after the third one.
+    // Rows differ in c0 after the first round, in c2 and c3 after the second one, and in all but c3
+    // after the third one.
     Eight a = Times<0>(Xor(number, All(with_number_)));
     Eight b = Times<1>(Xor(Upper(a), All(second_)));
     Eight c0 = Xor(Upper(b), All(third_[0]));
@@ -115,7 +115,7 @@ class BlockWords {
     return _mm256_mul_epu32(numbers, All(kPhiloxMultipliers[kWhich]));
   }
 
-  // What the four first rounds mix in.
+  // Mixed in by the first four rounds.
   std::uint32_t with_number_ = 0;
   std::uint32_t second_ = 0;
   std::uint32_t third_[2] = {};

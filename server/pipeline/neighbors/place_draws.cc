@@ -1,7 +1,6 @@
 #include "server/pipeline/neighbors/place_draws.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 
 #include "server/pipeline/neighbors/eight_draws.h"
