@@ -1,15 +1,14 @@
-# MILLRACE_FAST_BUILD is for a build from nothing; deploy/quickstart and tests/run set it. A
-# compiler spends most of its time for one source on headers. So several sources of a target are
-# compiled as one, and headers from outside that most of them include are compiled once. While
-# somebody works on a few sources, OFF compiles less after each change.
+# MILLRACE_FAST_BUILD is for a build from nothing; deploy/quickstart, pip and tests/run set it. A
+# compiler spends most of its time for one source on headers and on templates that other sources
+# have too. So the sources of many modules are compiled together, in units of even size, and headers
+# from outside that most of them include are compiled once. While somebody works on a few sources,
+# OFF compiles less after each change.
 #
-# So two sources of one target must not have a local name in common.
-#
-# Sources with compiler options of their own (set_source_files_properties) are compiled alone: CMake
-# leaves them out of the batches.
+# So two sources of one side (common, server, client, tools) must not have a local name in common.
 
-option(MILLRACE_FAST_BUILD "compile several sources at once, for a build from nothing" OFF)
-set(MILLRACE_FAST_BUILD_BATCH 16 CACHE STRING "sources that MILLRACE_FAST_BUILD compiles at once")
+option(MILLRACE_FAST_BUILD "compile many sources at once, for a build from nothing" OFF)
+set(MILLRACE_FAST_BUILD_BATCH 16 CACHE STRING "sources of a target that are compiled at once")
+set(MILLRACE_FAST_BUILD_BYTES 130000 CACHE STRING "size of the units of joined modules")
 
 if(MILLRACE_FAST_BUILD)
   set(CMAKE_UNITY_BUILD ON)
@@ -38,7 +37,7 @@ function(millrace_compile_common_headers)
   # Written only if it changes: all that is compiled depends on it.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/common_headers.cc
     CONTENT "// The common headers, and nothing else.\n")
-  foreach(target millrace_common_headers millrace_common_headers_quickly)
+  foreach(target millrace_common_headers millrace_common_headers_hot)
     add_library(${target} OBJECT ${PROJECT_BINARY_DIR}/common_headers.cc)
     target_link_libraries(${target} PRIVATE millrace_options millrace_proto fmt::fmt)
     set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
@@ -48,7 +47,7 @@ function(millrace_compile_common_headers)
       <vector> <fmt/core.h> <fmt/format.h>
       <millrace/v1/dispatcher.pb.h> <millrace/v1/worker.pb.h> <millrace/v1/pipeline.pb.h>)
   endforeach()
-  target_compile_options(millrace_common_headers_quickly PRIVATE ${MILLRACE_QUICKLY})
+  target_compile_options(millrace_common_headers_hot PRIVATE ${MILLRACE_HOT_OPTIONS})
 endfunction()
 
 # Lets a library use the compiled headers. Sources with options of their own cannot.
@@ -73,5 +72,85 @@ function(millrace_share_headers)
   endif()
   foreach(target ${arg_TARGETS})
     target_precompile_headers(${target} REUSE_FROM ${first})
+  endforeach()
+endfunction()
+
+# The block that the modules of a folder are joined in. The client library does not see the server,
+# and the tools see both.
+function(millrace_block_of dir block)
+  string(REGEX MATCH "^[^/]+" side "${dir}")
+  if(dir MATCHES "^client/(cli|local)")
+    set(side tools)
+  endif()
+  set(${block} block_${side} PARENT_SCOPE)
+endfunction()
+
+# Adds the sources of a module to its block. `block` of the caller is the name of that.
+function(millrace_join name dir cold hot links)
+  millrace_block_of(${dir} block)
+  if(NOT TARGET millrace_${block})
+    foreach(target ${block} ${block}_hot)
+      set(empty ${PROJECT_BINARY_DIR}/units/${target}.cc)
+      file(CONFIGURE OUTPUT ${empty} CONTENT "// The units are beside this file.\n")
+      add_library(millrace_${target} STATIC ${empty})
+      millrace_link(millrace_${target} "" "")
+      # A unit that is linked can need one of another block, and that one of this block again.
+      set_target_properties(millrace_${target} PROPERTIES UNITY_BUILD OFF EXPORT_NAME ${target}
+        LINK_INTERFACE_MULTIPLICITY 4)
+    endforeach()
+    target_compile_options(millrace_${block}_hot PRIVATE ${MILLRACE_HOT_OPTIONS})
+    millrace_use_common_headers(millrace_${block} millrace_common_headers)
+    millrace_use_common_headers(millrace_${block}_hot millrace_common_headers_hot)
+    set_property(GLOBAL APPEND PROPERTY MILLRACE_BLOCKS ${block})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_SOURCES_OF_${block} ${cold})
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_SOURCES_OF_${block}_hot ${hot})
+  # A module of the block may have a library too, of sources that are compiled alone.
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_LINKS_OF_${block} millrace_${name} ${links})
+  millrace_use(millrace_${name} millrace_${block} millrace_${block}_hot)
+  set(block ${block} PARENT_SCOPE)
+endfunction()
+
+# Deals the sources of each block into units. All modules have to be declared before.
+function(millrace_make_units)
+  get_property(blocks GLOBAL PROPERTY MILLRACE_BLOCKS)
+  foreach(block ${blocks})
+    get_property(links GLOBAL PROPERTY MILLRACE_LINKS_OF_${block})
+    list(REMOVE_DUPLICATES links)
+    foreach(target ${block} ${block}_hot)
+      foreach(link ${links})
+        target_link_libraries(millrace_${target} PUBLIC $<BUILD_INTERFACE:${link}>)
+      endforeach()
+      get_property(sources GLOBAL PROPERTY MILLRACE_SOURCES_OF_${target})
+      millrace_deal(millrace_${target} "${sources}")
+    endforeach()
+  endforeach()
+endfunction()
+
+# millrace_deal(TARGET SOURCES): adds the sources to the target in units of even size.
+function(millrace_deal target sources)
+  set(total 0)
+  foreach(source ${sources})
+    file(SIZE ${source} size)
+    math(EXPR total "${total} + ${size}")
+  endforeach()
+  math(EXPR units "(${total} + ${MILLRACE_FAST_BUILD_BYTES} - 1) / ${MILLRACE_FAST_BUILD_BYTES}")
+  set(dealt 0)
+  set(unit 0)
+  set(text "")
+  foreach(source ${sources})
+    file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${source})
+    string(APPEND text "#include \"${path}\"\n")
+    file(SIZE ${source} size)
+    math(EXPR dealt "${dealt} + ${size}")
+    math(EXPR so_far "${dealt} * ${units}")
+    math(EXPR due "(${unit} + 1) * ${total}")
+    if(so_far GREATER_EQUAL due)
+      set(file ${PROJECT_BINARY_DIR}/units/${target}_${unit}.cc)
+      file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+      target_sources(${target} PRIVATE ${file})
+      math(EXPR unit "${unit} + 1")
+      set(text "")
+    endif()
   endforeach()
 endfunction()

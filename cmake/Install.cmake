@@ -5,13 +5,25 @@ include(CMakePackageConfigHelpers)
 
 set(millrace_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 
-install(TARGETS millrace_proto millrace_services millrace_base millrace_system millrace_access millrace_security millrace_epoch millrace_tune
-                millrace_tensor millrace_math millrace_expr millrace_operations millrace_compression
-                millrace_batch_layout millrace_batch millrace_operands millrace_expand millrace_convert
-                millrace_transport
-                millrace_transport_grpc millrace_transport_shm millrace_session_machine
-                millrace_client_api millrace_device millrace_session_run millrace_viz millrace_client_coq millrace_client
+set(modules base system access security epoch tune tensor math expr operations compression
+  batch_layout batch operands expand convert transport transport_grpc transport_shm session_machine
+  client_api device session_run viz client_coq)
+# A fast build has the sources of several modules in blocks (cmake/FastBuild.cmake).
+foreach(name ${modules} block_common block_client)
+  foreach(target millrace_${name} millrace_${name}_hot)
+    if(TARGET ${target})
+      install(TARGETS ${target}
+        EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
+    endif()
+  endforeach()
+endforeach()
+install(TARGETS millrace_proto millrace_services millrace_client
   EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
+foreach(block block_common block_common_hot block_client block_client_hot)
+  if(TARGET millrace_${block})
+    target_link_libraries(millrace_${block} PUBLIC $<INSTALL_INTERFACE:millrace::client>)
+  endif()
+endforeach()
 
 foreach(header
     client/coq/vocabulary.h client/session.h client/session_options.h client/spec.h client/device/device.h client/session/machine/stats.h

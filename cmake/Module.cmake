@@ -1,11 +1,19 @@
-# millrace_module(NAME [PURE | MACHINE] [MODULES ...] [LIBRARIES ...]) makes the library
-# millrace_NAME from the sources in the current folder, without main.cc. Sub-folders are modules of
-# their own. The module may include headers of the project's MODULES; LIBRARIES come from outside. A
-# folder without sources gives an interface library.
+# millrace_module(NAME [PURE | MACHINE] [OWN_LIBRARY] [MODULES ...] [LIBRARIES ...] [HOT ...]
+#                 [ALONE ...])
+# makes the library millrace_NAME from the sources in the current folder, without main.cc.
+# Sub-folders are modules of their own. The module may include headers of the project's MODULES;
+# LIBRARIES come from outside. A folder without sources gives an interface library.
 #
 # Dependencies run one way. A module sees only modules that were declared before it; common/ sees
 # only common/, and the client library never sees server/. The build compares every #include of the
 # module with MODULES (check_includes.cmake).
+#
+# HOT: the sources that run for each batch or each example, or ALL. They are optimised more
+# (MILLRACE_HOT_OPTIONS).
+# ALONE: sources that are compiled by themselves, because they have options of their own or are
+# generated.
+# OWN_LIBRARY: MILLRACE_FAST_BUILD joins no source of the module with those of another module, for
+# example because the library has options of its own. HOT sources are then in millrace_NAME_hot.
 #
 # PURE: the module has only values and functions. It may not include headers of threads, and sees
 # only pure modules, so that it reaches no thread, clock or transport.
@@ -18,24 +26,58 @@ foreach(module proto services coq_schema)
 endforeach()
 
 function(millrace_module name)
-  cmake_parse_arguments(arg "PURE;MACHINE" "" "MODULES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(arg "PURE;MACHINE;OWN_LIBRARY" "" "MODULES;LIBRARIES;HOT;ALONE" ${ARGN})
   file(RELATIVE_PATH dir ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   list(FILTER sources EXCLUDE REGEX "/main\\.cc$")  # main.cc is a program next to the module
   if(arg_MACHINE)
     set(arg_PURE TRUE)
+    set(arg_OWN_LIBRARY TRUE)
   endif()
   millrace_check_layers(${name} "${dir}" "${arg_MODULES}" "${arg_PURE}")
 
   list(TRANSFORM arg_MODULES PREPEND millrace_ OUTPUT_VARIABLE modules)
-  if(sources)
-    add_library(millrace_${name} STATIC ${sources})
+  if(arg_HOT STREQUAL "ALL")
+    set(arg_HOT ${sources})
+  endif()
+  foreach(list arg_HOT arg_ALONE)
+    list(TRANSFORM ${list} PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/]")
+  endforeach()
+  set(hot ${arg_HOT})
+  set(cold ${sources})
+  list(REMOVE_ITEM hot ${arg_ALONE} "")
+  list(REMOVE_ITEM cold ${arg_HOT} ${arg_ALONE} "")
+  set(own ${arg_ALONE})
+  set(join OFF)
+  if(MILLRACE_FAST_BUILD AND NOT arg_OWN_LIBRARY)
+    set(join ON)
+  else()
+    list(APPEND own ${cold})
+  endif()
+
+  if(own)
+    add_library(millrace_${name} STATIC ${own})
     millrace_link(millrace_${name} "${modules}" "${arg_LIBRARIES}")
     millrace_use_common_headers(millrace_${name} millrace_common_headers)
+    if(arg_ALONE)
+      set_source_files_properties(${arg_ALONE} PROPERTIES
+        SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
+    endif()
   else()
     add_library(millrace_${name} INTERFACE)
     target_link_libraries(millrace_${name} INTERFACE ${modules} ${arg_LIBRARIES})
     millrace_include_from_root(millrace_${name} INTERFACE)
+  endif()
+  if(join AND (cold OR hot))
+    millrace_join(${name} ${dir} "${cold}" "${hot}" "${modules};${arg_LIBRARIES}")
+  elseif(hot)
+    add_library(millrace_${name}_hot STATIC ${hot})
+    # Each of the two libraries needs the other.
+    millrace_link(millrace_${name}_hot "millrace_${name};${modules}" "${arg_LIBRARIES}")
+    millrace_use_common_headers(millrace_${name}_hot millrace_common_headers_hot)
+    target_compile_options(millrace_${name}_hot PRIVATE ${MILLRACE_HOT_OPTIONS})
+    set_target_properties(millrace_${name}_hot PROPERTIES EXPORT_NAME ${name}_hot)
+    millrace_use(millrace_${name} millrace_${name}_hot)
   endif()
   add_library(millrace::${name} ALIAS millrace_${name})
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
@@ -44,6 +86,11 @@ function(millrace_module name)
     set_property(GLOBAL APPEND PROPERTY MILLRACE_PURE ${name})
   endif()
   millrace_check_includes(${name} ${dir} "${arg_MODULES}" millrace_${name} "${arg_PURE}")
+  foreach(target millrace_${name}_hot millrace_${block})
+    if(TARGET ${target})
+      add_dependencies(${target} check_includes_${name})
+    endif()
+  endforeach()
 
   if(arg_MACHINE)
     add_library(millrace_${name}_mutants STATIC EXCLUDE_FROM_ALL ${sources})
@@ -58,6 +105,16 @@ function(millrace_module name)
     millrace_link(millrace_${name}_mutants "${mutants}" "${arg_LIBRARIES}")
     target_compile_definitions(millrace_${name}_mutants PUBLIC MILLRACE_MUTANTS)
     millrace_use_common_headers(millrace_${name}_mutants millrace_common_headers)
+  endif()
+endfunction()
+
+# Links `libraries` to the users of a target, and to the target if it is more than an interface.
+function(millrace_use target)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL INTERFACE_LIBRARY)
+    target_link_libraries(${target} INTERFACE ${ARGN})
+  else()
+    target_link_libraries(${target} PUBLIC ${ARGN})
   endif()
 endfunction()
 

@@ -12,12 +12,12 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/log.h"
+#include "common/command_line/command_line.h"
 #include "common/system/host.h"
 #include "common/system/level_filter.h"
 #include "common/system/malloc.h"
@@ -58,36 +58,33 @@ struct Arguments {
   BackupArguments backup;
 };
 
-void AddRole(CLI::App& app, Role role, const std::string& help, Arguments& arguments) {
-  CLI::App* command = app.add_subcommand(std::string(RoleName(role)), help);
-  command->callback([role, &arguments] {
+void AddRole(CommandLine& program, Role role, const std::string& help, Arguments& arguments) {
+  CommandLine& command = program.AddCommand(std::string(RoleName(role)), help, [role, &arguments] {
     arguments.role = role;
     arguments.chosen = true;
   });
-  command->add_option("--config", arguments.config,
-                      "YAML file with the options below, '_' for '-'");
-  AddOptionFlags(*command, role, arguments.flags);
-  command->add_flag("--print-config", arguments.print_config,
-                    "print the effective options and exit");
-  command->add_option("--port-file", arguments.port_file,
-                      "write the address to this file once the daemon listens");
-  command->add_flag("--stop-with-stdin", arguments.stop_with_stdin,
-                    "stop as after SIGTERM when the standard input ends: with the process that "
-                    "holds its other end, whatever becomes of that");
-  command->footer("Examples:\n  millraced " + std::string(RoleName(role)) +
-                  (role == Role::kWorker
-                       ? " --dataset stdlib=/data/stdlib --dispatcher 10.0.0.1:7700\n"
-                       : " --dataset stdlib=/data/stdlib\n"));
+  command.AddOption("--config", &arguments.config, "YAML file with the options below, '_' for '-'");
+  AddOptionFlags(command, role, arguments.flags);
+  command.AddFlag("--print-config", arguments.print_config, "print the effective options and exit");
+  command.AddOption("--port-file", &arguments.port_file,
+                    "write the address to this file once the daemon listens");
+  command.AddFlag("--stop-with-stdin", arguments.stop_with_stdin,
+                  "stop as after SIGTERM when the standard input ends: with the process that "
+                  "holds its other end, whatever becomes of that");
+  command.SetFooter("Examples:\n  millraced " + std::string(RoleName(role)) +
+                    (role == Role::kWorker
+                         ? " --dataset stdlib=/data/stdlib --dispatcher 10.0.0.1:7700\n"
+                         : " --dataset stdlib=/data/stdlib\n"));
 }
 
-void AddBackup(CLI::App& app, BackupArguments& arguments) {
-  CLI::App* command = app.add_subcommand(
-      "backup", "copies a dispatcher's state file, whether the dispatcher runs or not");
-  command->callback([&arguments] { arguments.chosen = true; });
-  command->add_option("--state", arguments.state,
-                      "folder of the embedded state store [" + DefaultStateFolder() + "]");
-  command->add_option("FILE", arguments.to, "the backup; must not be there yet")->required();
-  command->footer(
+void AddBackup(CommandLine& program, BackupArguments& arguments) {
+  CommandLine& command = program.AddCommand(
+      "backup", "copies a dispatcher's state file, whether the dispatcher runs or not",
+      [&arguments] { arguments.chosen = true; });
+  command.AddOption("--state", &arguments.state,
+                    "folder of the embedded state store [" + DefaultStateFolder() + "]");
+  command.AddOption("FILE", &arguments.to, "the backup; must not be there yet").Required();
+  command.SetFooter(
       "To go back to a backup, put it into an empty state folder as state.db.\n"
       "Example:\n  millraced backup --state /var/lib/millrace /backups/millrace-2027-01-31.db\n");
 }
@@ -285,18 +282,17 @@ int main(int argc, char** argv) {
   millrace::KeepFreedMemory();
   millrace::InstallLastWords();
   millrace::Arguments arguments;
-  CLI::App app("Millrace's daemon: prepares training batches outside the trainer.", "millraced");
-  app.set_version_flag("--version", MILLRACE_VERSION);
-  app.require_subcommand(1);
-  millrace::AddRole(app, millrace::Role::kServe, "dispatcher and worker in one process", arguments);
-  millrace::AddRole(app, millrace::Role::kDispatcher, "admits trainers and leases work", arguments);
-  millrace::AddRole(app, millrace::Role::kWorker, "builds and sends batches", arguments);
-  millrace::AddBackup(app, arguments.backup);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
+  millrace::CommandLine program("Millrace's daemon: prepares training batches outside the trainer.",
+                                "millraced");
+  program.SetVersion(MILLRACE_VERSION);
+  program.RequireCommand();
+  millrace::AddRole(program, millrace::Role::kServe, "dispatcher and worker in one process",
+                    arguments);
+  millrace::AddRole(program, millrace::Role::kDispatcher, "admits trainers and leases work",
+                    arguments);
+  millrace::AddRole(program, millrace::Role::kWorker, "builds and sends batches", arguments);
+  millrace::AddBackup(program, arguments.backup);
+  if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (arguments.backup.chosen) return millrace::RunBackup(arguments.backup);
   return millrace::Run(arguments);
 }

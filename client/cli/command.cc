@@ -21,11 +21,11 @@ int ExitCode(const Status& status) {
   }
 }
 
-CLI::App* Tool::Add(const std::string& name, const std::string& help, const std::string& examples,
-                    std::function<Status()> run) {
-  CLI::App* command = app.add_subcommand(name, help);
-  if (!examples.empty()) command->footer("Examples:\n" + examples);
-  command->callback([this, run = std::move(run)] { outcome = run(); });
+CommandLine& Tool::Add(const std::string& name, const std::string& help,
+                       const std::string& examples, std::function<Status()> run) {
+  CommandLine& command =
+      program.AddCommand(name, help, [this, run = std::move(run)] { outcome = run(); });
+  if (!examples.empty()) command.SetFooter("Examples:\n" + examples);
   return command;
 }
 

@@ -4,9 +4,8 @@
 #include <functional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/result.h"
+#include "common/command_line/command_line.h"
 
 namespace millrace::cli {
 
@@ -17,16 +16,16 @@ namespace millrace::cli {
 ///   3  the data are bad
 int ExitCode(const Status& status);
 
-/// The tool while it is put together. Commands add themselves to `app`; the command that is run
+/// The tool while it is put together. Commands add themselves to `program`; the command that is run
 /// stores its outcome in `outcome`.
 struct Tool {
-  CLI::App app;
+  CommandLine program{"Millrace prepares training batches outside the trainer.", "millrace"};
   Status outcome;
 
   /// Adds a command: its name, one line of help, examples for --help, and its work. Register
-  /// options on the returned App; `run` is called after parsing.
-  CLI::App* Add(const std::string& name, const std::string& help, const std::string& examples,
-                std::function<Status()> run);
+  /// options on the returned command; `run` is called after parsing.
+  CommandLine& Add(const std::string& name, const std::string& help, const std::string& examples,
+                   std::function<Status()> run);
 };
 
 }  // namespace millrace::cli

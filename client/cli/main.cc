@@ -3,7 +3,7 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <string>
+#include <optional>
 
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
@@ -16,29 +16,10 @@ int main(int argc, char** argv) {
   using namespace millrace;
   InstallSigbusGuard();
   cli::Tool tool;
-  tool.app.name("millrace");
-  tool.app.description("Millrace prepares training batches outside the trainer.");
-  tool.app.set_version_flag("--version", MILLRACE_VERSION);
-  tool.app.require_subcommand(1);
+  tool.program.SetVersion(MILLRACE_VERSION);
+  tool.program.RequireCommand();
   cli::AddAllCommands(tool);
-  try {
-    tool.app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    // CLI11 alone would only say that a command is missing.
-    std::string known;
-    bool found = argc < 2 || argv[1][0] == '-';
-    for (const CLI::App* command : tool.app.get_subcommands([](CLI::App*) { return true; })) {
-      found = found || command->get_name() == argv[1];
-      known += (known.empty() ? "" : ", ") + command->get_name();
-    }
-    if (!found) {
-      std::fprintf(stderr, "millrace: no command '%s'; expected one of %s\n", argv[1],
-                   known.c_str());
-      return 2;
-    }
-    const int code = tool.app.exit(e);
-    return code == 0 ? 0 : 2;
-  }
+  if (const std::optional<int> code = tool.program.Parse(argc, argv)) return *code;
   // Output counts only if it arrived: a full disk shows when the buffer is written.
   if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && tool.outcome.ok()) {
     tool.outcome = ErrnoStatus("standard output cannot be written", errno);

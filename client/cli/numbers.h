@@ -6,23 +6,21 @@
 #include <limits>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/protocol_limits.h"
+#include "common/command_line/command_line.h"
 
 namespace millrace::cli {
 
-/// For `transform` of an option that takes a whole number: checks the number and removes leading
-/// zeros.
-CLI::Validator WholeNumber(std::uint64_t min = 0,
-                           std::uint64_t max = std::numeric_limits<std::uint64_t>::max());
+/// For an option that takes a whole number: checks the number and removes leading zeros.
+TextCheck WholeNumber(std::uint64_t min = 0,
+                      std::uint64_t max = std::numeric_limits<std::uint64_t>::max());
 
-/// For `check` of an option that takes a decimal number: accepts `min` to `max`. Messages say that
-/// `what` was expected, for example "seconds".
-CLI::Validator Decimal(double min, double max, std::string what);
+/// For an option that takes a decimal number: accepts `min` to `max`. Messages say that `what` was
+/// expected, for example "seconds".
+TextCheck Decimal(double min, double max, std::string what);
 
-/// For `check` of an option that takes seconds: accepts `min` to one year.
-CLI::Validator Seconds(double min = 0);
+/// For an option that takes seconds: accepts `min` to one year.
+TextCheck Seconds(double min = 0);
 
 /// The most threads that an option can ask for.
 inline constexpr std::uint64_t kMaxThreads = 4096;

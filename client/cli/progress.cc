@@ -13,7 +13,7 @@
 namespace millrace::cli {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
+using ProgressClock = std::chrono::steady_clock;
 
 std::string Amount(double amount, const std::string& unit) {
   if (unit == "bytes") return fmt::format("{:.1f} MB", amount / 1e6);
@@ -26,19 +26,19 @@ struct Progress::State {
   const std::string what;
   const std::string unit;
   const bool terminal = isatty(STDERR_FILENO) != 0;
-  const SteadyClock::time_point began = SteadyClock::now();
+  const ProgressClock::time_point began = ProgressClock::now();
 
   Mutex mutex;
   std::uint64_t done MILLRACE_GUARDED_BY(mutex) = 0;
   std::uint64_t total MILLRACE_GUARDED_BY(mutex) = 0;
   std::string note MILLRACE_GUARDED_BY(mutex);
-  SteadyClock::time_point shown MILLRACE_GUARDED_BY(mutex) = began;
+  ProgressClock::time_point shown MILLRACE_GUARDED_BY(mutex) = began;
 
   State(std::string w, std::string u, std::uint64_t t)
       : what(std::move(w)), unit(std::move(u)), total(t) {}
 
   void Show(bool last) MILLRACE_REQUIRES(mutex) {
-    const auto now = SteadyClock::now();
+    const auto now = ProgressClock::now();
     const auto period = terminal ? std::chrono::milliseconds(100) : std::chrono::milliseconds(5000);
     if (!last && now - shown < period) return;
     shown = now;

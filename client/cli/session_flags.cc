@@ -7,7 +7,7 @@
 namespace millrace::cli {
 namespace {
 
-/// The answer of a CLI11 validator for a text: empty if the option takes the text.
+/// Why the option does not take a text; empty if it does.
 std::string Refusal(const SessionOption& option, const std::string& text) {
   SessionOptions tried;
   const Status set = option.SetText(text, tried);
@@ -16,36 +16,35 @@ std::string Refusal(const SessionOption& option, const std::string& text) {
 
 }  // namespace
 
-CLI::Option* AddSessionFlag(CLI::App* command, const SessionOption& option,
-                            SessionOptions& session) {
+CommandOption AddSessionFlag(CommandLine& command, const SessionOption& option,
+                             SessionOptions& session) {
   const std::string flag(option.flag);
   const std::string help(option.help);
   if (const auto* member = std::get_if<bool SessionOptions::*>(&option.member)) {
     bool& value = session.*(*member);
-    return value ? command->add_flag("!" + flag, value, "do not " + help)
-                 : command->add_flag(flag, value, help);
+    return value ? command.AddFlag("!" + flag, value, "do not " + help)
+                 : command.AddFlag(flag, value, help);
   }
   if (const auto* member =
           std::get_if<std::vector<std::string> SessionOptions::*>(&option.member)) {
-    return command->add_option(flag, session.*(*member), help)
-        ->type_name(std::string(option.type_name))
-        ->allow_extra_args(false);
+    return command.AddOption(flag, &(session.*(*member)), help)
+        .TypeName(std::string(option.type_name))
+        .OneValueEach();
   }
   // Read again by the table: CLI11 alone takes 010 for 8 and -1 for 18446744073709551615.
   return command
-      ->add_option_function<std::string>(
+      .AddOption(
           flag,
           [&option, &session](const std::string& text) {
-            const Status set = option.SetText(text, session);
-            if (!set.ok()) throw CLI::ValidationError(set.message());
+            (void)option.SetText(text, session);  // was checked
           },
           help)
-      ->type_name(std::string(option.type_name))
-      ->default_str(option.Print(session))
-      ->check([&option](const std::string& text) { return Refusal(option, text); });
+      .TypeName(std::string(option.type_name))
+      .Default(option.Print(session))
+      .Check([&option](const std::string& text) { return Refusal(option, text); });
 }
 
-void AddSessionFlags(CLI::App* command, SessionOptions& session) {
+void AddSessionFlags(CommandLine& command, SessionOptions& session) {
   for (const SessionOption& option : SessionOptionTable()) {
     if (!option.flag.empty()) AddSessionFlag(command, option, session);
   }

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-struct Named {
+struct NamedType {
   DType dtype;
   std::string_view name;
   std::uint32_t size;
@@ -14,13 +14,13 @@ struct Named {
 
 // In the order of their numbers.
 constexpr std::array kAll = {
-    Named{DType::kUint8, "uint8", 1},       Named{DType::kUint16, "uint16", 2},
-    Named{DType::kUint32, "uint32", 4},     Named{DType::kUint64, "uint64", 8},
-    Named{DType::kInt8, "int8", 1},         Named{DType::kInt16, "int16", 2},
-    Named{DType::kInt32, "int32", 4},       Named{DType::kInt64, "int64", 8},
-    Named{DType::kBool, "bool", 1},         Named{DType::kFloat16, "float16", 2},
-    Named{DType::kBFloat16, "bfloat16", 2}, Named{DType::kFloat32, "float32", 4},
-    Named{DType::kFloat64, "float64", 8}};
+    NamedType{DType::kUint8, "uint8", 1},       NamedType{DType::kUint16, "uint16", 2},
+    NamedType{DType::kUint32, "uint32", 4},     NamedType{DType::kUint64, "uint64", 8},
+    NamedType{DType::kInt8, "int8", 1},         NamedType{DType::kInt16, "int16", 2},
+    NamedType{DType::kInt32, "int32", 4},       NamedType{DType::kInt64, "int64", 8},
+    NamedType{DType::kBool, "bool", 1},         NamedType{DType::kFloat16, "float16", 2},
+    NamedType{DType::kBFloat16, "bfloat16", 2}, NamedType{DType::kFloat32, "float32", 4},
+    NamedType{DType::kFloat64, "float64", 8}};
 
 constexpr bool IsInOrder() {
   for (std::size_t i = 0; i < kAll.size(); ++i) {
@@ -47,7 +47,7 @@ std::string_view DTypeName(DType dtype) {
 }
 
 std::optional<DType> DTypeFromName(std::string_view name) {
-  for (const Named& one : kAll) {
+  for (const NamedType& one : kAll) {
     if (one.name == name) return one.dtype;
   }
   return std::nullopt;

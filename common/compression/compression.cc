@@ -16,12 +16,13 @@ constexpr int kZstdLevel = 1;
 // Bytes that shrink by less are sent as they are.
 constexpr std::size_t kLeastGain = 16;
 
-struct Named {
+struct NamedCompression {
   Compression compression;
   std::string_view name;
 };
-constexpr std::array kNames = {Named{Compression::kZstd, "zstd"}, Named{Compression::kLz4, "lz4"},
-                               Named{Compression::kOff, "off"}};
+constexpr std::array kNames = {NamedCompression{Compression::kZstd, "zstd"},
+                               NamedCompression{Compression::kLz4, "lz4"},
+                               NamedCompression{Compression::kOff, "off"}};
 
 Status Bad(Compression compression, std::size_t from, std::size_t to, const std::string& why) {
   return DataLoss("a part of " + std::to_string(from) + " bytes of " +
@@ -47,7 +48,7 @@ Status DecompressLz4(std::span<const std::byte> from, std::span<std::byte> to) {
 }  // namespace
 
 std::string_view CompressionName(Compression compression) {
-  for (const Named& named : kNames) {
+  for (const NamedCompression& named : kNames) {
     if (named.compression == compression) return named.name;
   }
   return "unknown";
@@ -55,7 +56,7 @@ std::string_view CompressionName(Compression compression) {
 
 Status CheckCompression(std::string_view name, std::string_view value) {
   std::string known;
-  for (const Named& named : kNames) {
+  for (const NamedCompression& named : kNames) {
     if (named.name == value) return OkStatus();
     if (!known.empty()) known += named.name == kNames.back().name ? " or " : ", ";
     known.append("'").append(named.name).append("'");
@@ -65,7 +66,7 @@ Status CheckCompression(std::string_view name, std::string_view value) {
 }
 
 Compression CompressionOf(std::string_view name) {
-  for (const Named& named : kNames) {
+  for (const NamedCompression& named : kNames) {
     if (named.name == name) return named.compression;
   }
   return Compression::kOff;

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-constexpr Duration kLookPeriod = std::chrono::seconds(1);
+constexpr Duration kFolderLookPeriod = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -34,7 +34,7 @@ Result<std::shared_ptr<TlsFolder>> TlsFolder::Open(const TlsFolderOptions& optio
 
 std::shared_ptr<const TlsFiles> TlsFolder::Current() {
   MutexLock lock(mutex_);
-  if (clock_->Now() - looked_at_ >= kLookPeriod) LookAgain();
+  if (clock_->Now() - looked_at_ >= kFolderLookPeriod) LookAgain();
   return files_;
 }
 

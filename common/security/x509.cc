@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-BioPtr Reader(std::string_view text) {
+BioPtr MemoryReader(std::string_view text) {
   return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
@@ -37,7 +37,7 @@ std::string Utf8Of(const ASN1_STRING* text) {
 
 std::vector<X509Ptr> ParseCertificates(std::string_view pem) {
   std::vector<X509Ptr> certificates;
-  const BioPtr in = Reader(pem);
+  const BioPtr in = MemoryReader(pem);
   while (X509* const next = PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr)) {
     certificates.emplace_back(next);
   }
@@ -49,7 +49,7 @@ std::vector<X509Ptr> ParseCertificates(std::string_view pem) {
 }
 
 KeyPtr ParseKey(std::string_view pem) {
-  const BioPtr in = Reader(pem);
+  const BioPtr in = MemoryReader(pem);
   // Without this function, OpenSSL would ask for the password of a key on the terminal.
   const auto no_password = [](char*, int, int, void*) { return -1; };
   KeyPtr key(PEM_read_bio_PrivateKey(in.get(), nullptr, no_password, nullptr));

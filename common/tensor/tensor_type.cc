@@ -15,9 +15,9 @@ bool IsWordByte(char c) {
 }
 
 /// Reads a type's text from left to right.
-class Reader {
+class TypeReader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit TypeReader(std::string_view text) : text_(text) {}
 
   Result<TensorType> Read() {
     SkipSpaces();
@@ -106,7 +106,7 @@ std::uint64_t TensorType::UnitElements() const {
   return elements;
 }
 
-Result<TensorType> ParseTensorType(std::string_view text) { return Reader(text).Read(); }
+Result<TensorType> ParseTensorType(std::string_view text) { return TypeReader(text).Read(); }
 
 std::string TensorTypeText(const TensorType& type) { return WithExtents(type, ""); }
 

@@ -20,9 +20,9 @@ namespace millrace {
 namespace {
 
 /// Reads one file.
-class Reader {
+class ConfigReader {
  public:
-  explicit Reader(const std::string& path) : path_(path) {
+  explicit ConfigReader(const std::string& path) : path_(path) {
     keys_.emplace_back(kDatasetsKey);
     keys_.emplace_back(kPluginsKey);
     for (const Option& option : OptionTable()) keys_.push_back(option.name);
@@ -202,7 +202,7 @@ Result<OptionTexts> ReadConfigFile(const std::string& path) {
   std::stringstream text;
   text << in.rdbuf();
   MILLRACE_ASSIGN_OR_RETURN(const YamlPtr root, ReadYaml(text.str(), path));
-  return Reader(path).Read(*root);
+  return ConfigReader(path).Read(*root);
 }
 
 std::string PrintConfig(const DaemonOptions& options) {

@@ -1,7 +1,5 @@
 #include "server/daemon/option_flags.h"
 
-#include <CLI/CLI.hpp>
-
 #include "server/daemon/option_table.h"
 
 namespace millrace {
@@ -13,11 +11,11 @@ Result<OptionTexts> OptionFlags::Texts() const {
   return all;
 }
 
-void AddOptionFlags(CLI::App& command, Role role, OptionFlags& flags) {
-  command.add_option("--dataset", flags.datasets, "ID=DIR; repeat for more");
-  command.add_option("--plugin", flags.plugins,
-                     "NAME=FOLDER: pipelines may name what the Python module NAME in FOLDER has in "
-                     "its __all__; repeat for more");
+void AddOptionFlags(CommandLine& command, Role role, OptionFlags& flags) {
+  command.AddOption("--dataset", &flags.datasets, "ID=DIR; repeat for more");
+  command.AddOption("--plugin", &flags.plugins,
+                    "NAME=FOLDER: pipelines may name what the Python module NAME in FOLDER has in "
+                    "its __all__; repeat for more");
   for (const Option& option : OptionTable()) {
     if (!option.IsOf(role)) continue;
     // A switch that is off by default needs no value: its flag alone turns it on.
@@ -25,9 +23,9 @@ void AddOptionFlags(CLI::App& command, Role role, OptionFlags& flags) {
     const auto set = [&flags, name = option.name, may_stand_alone](const std::string& value) {
       flags.texts.values[name] = {may_stand_alone && value.empty() ? "true" : value, ""};
     };
-    CLI::Option* const flag =
-        command.add_option_function<std::string>(option.Flag(), set, option.Help())->take_last();
-    if (may_stand_alone) flag->expected(0, 1);
+    CommandOption flag = command.AddOption(option.Flag(), set, option.Help());
+    flag.TakeLast();
+    if (may_stand_alone) flag.MayStandAlone();
   }
 }
 

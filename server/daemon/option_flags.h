@@ -6,11 +6,8 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/command_line/command_line.h"
 #include "server/daemon/options.h"
-
-namespace CLI {
-class App;
-}
 
 namespace millrace {
 
@@ -26,6 +23,6 @@ struct OptionFlags {
 
 /// Adds the flags of the options that `role` has to `command`. If a flag is given more than once,
 /// its last value counts. `flags` has to outlive the command.
-void AddOptionFlags(CLI::App& command, Role role, OptionFlags& flags);
+void AddOptionFlags(CommandLine& command, Role role, OptionFlags& flags);
 
 }  // namespace millrace

@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kPiece = 4 << 20;
+constexpr std::uint64_t kWarmedPiece = 4 << 20;
 
 class Warmer {
  public:
@@ -78,9 +78,9 @@ class Warmer {
     }
     MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(dir_ / file.name, O_RDONLY));
     ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
-    std::vector<std::byte> buffer(std::min(kPiece, file.bytes));
+    std::vector<std::byte> buffer(std::min(kWarmedPiece, file.bytes));
     for (std::uint64_t at = 0; at < file.bytes && !options_.stop.stop_requested();) {
-      const auto piece = std::span(buffer).first(std::min(kPiece, file.bytes - at));
+      const auto piece = std::span(buffer).first(std::min(kWarmedPiece, file.bytes - at));
       MILLRACE_RETURN_IF_ERROR(ReadAt(fd, piece, at));
       at += piece.size();
       read_ += piece.size();

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "common/base/json_text.h"
+#include "common/json/json.h"
 #include "common/system/errno_status.h"
 #include "server/plugin/files/plugin_files.h"
 
@@ -157,8 +157,8 @@ Status CheckPluginObject(const PluginObject& object, const PluginConfig& plugin)
   if (object.timeout <= Duration::zero()) {
     return InvalidArgument(where + ": timeout: expected more than 0");
   }
-  const auto args = nlohmann::json::parse(object.args, nullptr, false);
-  if (!args.is_object()) {
+  const Result<Json> args = Json::Parse(object.args);
+  if (!args.ok() || !args->is_object()) {
     return InvalidArgument(fmt::format("{}: args: expected names and values", where));
   }
   const bool is_source = object.kind == PluginObject::Kind::kSource;
@@ -171,7 +171,7 @@ Status CheckPluginObject(const PluginObject& object, const PluginConfig& plugin)
   if (object.per_batch && !object.drop.empty()) {
     return InvalidArgument(where + ": drop: a call for a whole batch drops no examples");
   }
-  for (const auto& [name, value] : args.items()) {
+  for (const auto& [name, value] : args->AsObject()) {
     const bool taken =
         is_source ? name == "folder" && !object.folder.empty() : name == "rng" || name == "rngs";
     bool is_input = false;

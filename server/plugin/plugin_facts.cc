@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 200;
 
-bool IsWord(std::string_view text) {
+bool IsPlainWord(std::string_view text) {
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
@@ -30,7 +30,7 @@ bool IsTensorName(std::string_view name) {
   if (name.size() > kMaxNameBytes) return false;
   while (true) {
     const std::size_t slash = name.find('/');
-    if (!IsWord(name.substr(0, slash))) return false;
+    if (!IsPlainWord(name.substr(0, slash))) return false;
     if (slash == std::string_view::npos) return true;
     name.remove_prefix(slash + 1);
   }

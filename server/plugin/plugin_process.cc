@@ -17,7 +17,7 @@ namespace {
 std::uint64_t NextLine(std::uint64_t place) { return (place + 63) / 64 * 64; }
 
 /// Places things one after another, at multiples of 64 bytes.
-class Places {
+class PlaceMaker {
  public:
   std::uint64_t Take(std::uint64_t bytes) {
     const std::uint64_t place = end_;
@@ -226,7 +226,7 @@ Result<std::string> PluginProcess::Prepare(const PluginRequest& request,
                                            bool at_once, const ReplyLayout& layout,
                                            std::vector<int>& files) {
   const PluginObject& object = options_->object;
-  Places places;
+  PlaceMaker places;
   const std::uint64_t ids = places.Take(8 * rows.size());
   const std::uint64_t epochs = places.Take(8 * rows.size());
   const std::uint64_t keys = places.Take(uses_chance ? 16 * rows.size() : 0);

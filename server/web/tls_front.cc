@@ -27,7 +27,7 @@ constexpr int kThreads = 8;
 /// Connections that are served or wait for a thread. One more is closed at once.
 constexpr int kMostOpen = 64;
 constexpr auto kHandshakeWithin = std::chrono::seconds(2);
-constexpr auto kAnswerWithin = std::chrono::seconds(30);
+constexpr auto kFrontAnswerWithin = std::chrono::seconds(30);
 /// How often a thread looks whether it has to end.
 constexpr int kLookMs = 200;
 
@@ -158,7 +158,7 @@ void TlsFront::Serve(int connection) {
 }
 
 void TlsFront::Relay(SSL* tls, int connection, int server) const {
-  const auto end = std::chrono::steady_clock::now() + kAnswerWithin;
+  const auto end = std::chrono::steady_clock::now() + kFrontAnswerWithin;
   std::array<char, 16'384> bytes;
   bool asking = true;  // whether the peer may still say something
   while (!stopping_ && std::chrono::steady_clock::now() < end) {

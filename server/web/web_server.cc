@@ -20,7 +20,7 @@ namespace millrace {
 namespace {
 
 /// What is sent at once. Each piece has a time limit of its own, so that slow peers get all.
-constexpr std::size_t kPieceBytes = 1 << 16;
+constexpr std::size_t kSentPieceBytes = 1 << 16;
 /// Answers below this size are not worth compressing.
 constexpr std::size_t kLeastGzipBytes = 4096;
 
@@ -59,7 +59,7 @@ void Send(mg_connection* connection, const WebResponse& response, bool head) {
                          body.size());
   if (mg_write(connection, headers.data(), headers.size()) <= 0 || head) return;
   while (!body.empty()) {
-    const std::size_t size = std::min(body.size(), kPieceBytes);
+    const std::size_t size = std::min(body.size(), kSentPieceBytes);
     if (mg_write(connection, body.data(), size) <= 0) return;  // the peer is gone, or stands still
     body.remove_prefix(size);
   }

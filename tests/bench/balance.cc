@@ -19,10 +19,10 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "common/base/log.h"
 #include "common/batch/batch.h"
+#include "common/command_line/command_line.h"
 #include "common/system/stderr_logger.h"
 #include "server/dataset/coq/generator/generator.h"
 #include "server/dataset/kinds/product_kinds.h"
@@ -251,20 +251,16 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("Measures how evenly balance loads ranks, and what it costs.");
-  app.add_option("--data", options.data, "dataset of proofs (default: one is generated)");
-  app.add_option("--source", options.source, "source of the examples")->capture_default_str();
-  app.add_option("--nodes", options.nodes, "nodes of a generated dataset")->capture_default_str();
-  app.add_option("--examples", options.examples, "proof states of a generated dataset")
-      ->capture_default_str();
-  app.add_option("--steps", options.steps, "steps that are looked at")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--buckets", options.buckets, "batch.bucket.count")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Measures how evenly balance loads ranks, and what it costs.", argv[0]);
+  app.AddOption("--data", &options.data, "dataset of proofs (default: one is generated)");
+  app.AddOption("--source", &options.source, "source of the examples").ShowDefault();
+  app.AddOption("--nodes", &options.nodes, "nodes of a generated dataset").ShowDefault();
+  app.AddOption("--examples", &options.examples, "proof states of a generated dataset")
+      .ShowDefault();
+  app.AddOption("--steps", &options.steps, "steps that are looked at").Positive().ShowDefault();
+  app.AddOption("--buckets", &options.buckets, "batch.bucket.count").Between(1, 1024).ShowDefault();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options);
   if (status.ok()) return 0;
   fmt::print(stderr, "bench_balance: {}\n", status.ToString());

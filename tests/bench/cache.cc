@@ -20,9 +20,8 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/hash.h"
+#include "common/command_line/command_line.h"
 #include "server/files/file_io.h"
 #include "server/pipeline/cache/example_cache.h"
 #include "tests/bench/report.h"
@@ -233,21 +232,19 @@ class Measure {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CLI::App app("Measures the cache of examples, in memory and on disk.");
-  app.add_option("--examples", options.examples, "number of examples")
-      ->check(CLI::Range(1, 100'000'000))
-      ->capture_default_str();
-  app.add_option("--bytes", options.bytes, "bytes of an example")
-      ->check(CLI::Range(0, 4 << 20))
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "measurements of each figure")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--folder", options.folder, "where files are made, and removed afterwards")
-      ->check(CLI::ExistingDirectory)
-      ->capture_default_str();
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Measures the cache of examples, in memory and on disk.", argv[0]);
+  app.AddOption("--examples", &options.examples, "number of examples")
+      .Between(1, 100'000'000)
+      .ShowDefault();
+  app.AddOption("--bytes", &options.bytes, "bytes of an example").Between(0, 4 << 20).ShowDefault();
+  app.AddOption("--rounds", &options.rounds, "measurements of each figure")
+      .Positive()
+      .ShowDefault();
+  app.AddOption("--folder", &options.folder, "where files are made, and removed afterwards")
+      .Folder()
+      .ShowDefault();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   std::string name = (options.folder / "millrace-bench-cache-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
     fmt::print(stderr, "no folder can be made in {}\n", options.folder.string());

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "client/session.h"
 #include "common/batch/batch.h"
+#include "common/command_line/command_line.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/cached/built_examples.h"
 #include "server/pipeline/plan_library.h"
@@ -256,18 +256,18 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("What a cache of examples gains, beside the same without one.");
-  app.add_option("DATASET", options.dataset, "folder of a dataset")->required();
-  app.add_option("--millraced", options.millraced, "the daemon's binary")
+  CommandLine app("What a cache of examples gains, beside the same without one.", argv[0]);
+  app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
+  app.AddOption("--millraced", &options.millraced, "the daemon's binary")
       ->default_val(MILLRACE_DAEMON);
-  app.add_option("--source", options.source, "source of the pipeline");
-  app.add_option("--keys", options.keys, "more lines of the pipeline");
-  app.add_option("--batch", options.batch, "examples a batch");
-  app.add_option("--threads", options.threads, "threads of the workers");
-  app.add_option("--seconds", options.seconds, "seconds of one turn");
-  app.add_option("--turns", options.turns, "turns of each figure");
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--source", &options.source, "source of the pipeline");
+  app.AddOption("--keys", &options.keys, "more lines of the pipeline");
+  app.AddOption("--batch", &options.batch, "examples a batch");
+  app.AddOption("--threads", &options.threads, "threads of the workers");
+  app.AddOption("--seconds", &options.seconds, "seconds of one turn");
+  app.AddOption("--turns", &options.turns, "turns of each figure");
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "cached: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "common/base/log.h"
 #include "common/batch/batch.h"
+#include "common/command_line/command_line.h"
 #include "common/system/stderr_logger.h"
 #include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/kinds/product_kinds.h"
@@ -212,18 +212,18 @@ Status Run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace millrace;
   bench::Options options;
-  CLI::App app("closure and packing: examples a second on one core");
-  app.add_option("dir", options.dir, "dataset folder")->required();
-  app.add_option("--index", options.index, "index file of the dataset");
-  app.add_option("--source", options.source, "proof_states or definitions");
-  app.add_option("--size", options.size, "examples a batch");
-  app.add_option("--rounds", options.rounds, "epochs to build");
-  app.add_option("--examples", options.examples, "examples of each epoch; 0: all");
-  app.add_option("--kernel", options.kernel, "auto, array, table or turns")
-      ->check(CLI::IsMember({"auto", "array", "table", "turns"}));
-  app.add_flag("--plain", options.plain, "also a plain closure over a hash map");
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("closure and packing: examples a second on one core", argv[0]);
+  app.AddOption("dir", &options.dir, "dataset folder").Required();
+  app.AddOption("--index", &options.index, "index file of the dataset");
+  app.AddOption("--source", &options.source, "proof_states or definitions");
+  app.AddOption("--size", &options.size, "examples a batch");
+  app.AddOption("--rounds", &options.rounds, "epochs to build");
+  app.AddOption("--examples", &options.examples, "examples of each epoch; 0: all");
+  app.AddOption("--kernel", &options.kernel, "auto, array, table or turns")
+      .OneOf({"auto", "array", "table", "turns"});
+  app.AddFlag("--plain", options.plain, "also a plain closure over a hash map");
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   if (const Status status = bench::Run(options); !status.ok()) {
     std::fprintf(stderr, "bench_closure: %s\n", status.message().c_str());
     return 1;

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "common/batch/batch.h"
+#include "common/command_line/command_line.h"
 #include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/plan_library.h"
@@ -207,17 +207,15 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("Batches from files that are not in the page cache.");
-  app.add_option("DATASET", options.dir, "folder of a dataset")->required();
-  app.add_option("--index", options.index, "its index; default: in the folder");
-  app.add_option("--advice", options.advices, "advice for madvise, a case each")
-      ->capture_default_str();
-  app.add_option("--threads", options.threads, "numbers of threads that build")
-      ->capture_default_str();
-  app.add_option("--seconds", options.seconds, "each case")->capture_default_str();
-  app.add_option("--batch", options.batch, "examples a batch")->capture_default_str();
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Batches from files that are not in the page cache.", argv[0]);
+  app.AddOption("DATASET", &options.dir, "folder of a dataset").Required();
+  app.AddOption("--index", &options.index, "its index; default: in the folder");
+  app.AddOption("--advice", &options.advices, "advice for madvise, a case each").ShowDefault();
+  app.AddOption("--threads", &options.threads, "numbers of threads that build").ShowDefault();
+  app.AddOption("--seconds", &options.seconds, "each case").ShowDefault();
+  app.AddOption("--batch", &options.batch, "examples a batch").ShowDefault();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "cold: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "client/session.h"
+#include "common/command_line/command_line.h"
 #include "tests/bench/report.h"
 
 namespace millrace::bench {
@@ -62,14 +62,14 @@ Status Run(const std::string& address, const std::string& pipeline, int batches)
 }  // namespace millrace::bench
 
 int main(int argc, char** argv) {
-  CLI::App app("Measures the C++ client in a training loop.");
+  CommandLine app("Measures the C++ client in a training loop.", argv[0]);
   std::string address;
   std::string pipeline;
   int batches = 20000;
-  app.add_option("address", address, "address of a dispatcher")->required();
-  app.add_option("pipeline", pipeline, "pipeline file")->required();
-  app.add_option("--batches", batches, "batches to take");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("address", &address, "address of a dispatcher").Required();
+  app.AddOption("pipeline", &pipeline, "pipeline file").Required();
+  app.AddOption("--batches", &batches, "batches to take");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(address, pipeline, batches);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

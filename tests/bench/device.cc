@@ -15,11 +15,10 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "client/device/slot_device.h"
 #include "client/session/run/prefetcher.h"
 #include "common/base/hash.h"
+#include "common/command_line/command_line.h"
 #include "common/expand/expand_program.h"
 #include "tests/bench/device_computed.h"
 #include "tests/bench/device_machine.h"
@@ -228,19 +227,19 @@ Status Bench(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CLI::App app("Copies batches to a device and expands them there; how much of it steps hide.");
+  CommandLine app("Copies batches to a device and expands them there; how much of it steps hide.",
+                  argv[0]);
   app.option_defaults()->always_capture_default();
   millrace::bench::AddOptions(app, options.made_up);
-  app.add_option("--large", options.large, "examples of the batch for rates")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--computed", options.computed, "examples of batches with computed tensors")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--rounds", options.rounds, "copies and kernels")->check(CLI::PositiveNumber);
-  app.add_option("--steps", options.steps, "steps of the training")->check(CLI::PositiveNumber);
-  app.add_option("--step-ms", options.step_ms, "how long a step takes");
-  app.add_option("--gpu", options.gpu, "number of the GPU");
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--large", &options.large, "examples of the batch for rates").Positive();
+  app.AddOption("--computed", &options.computed, "examples of batches with computed tensors")
+      .Positive();
+  app.AddOption("--rounds", &options.rounds, "copies and kernels").Positive();
+  app.AddOption("--steps", &options.steps, "steps of the training").Positive();
+  app.AddOption("--step-ms", &options.step_ms, "how long a step takes");
+  app.AddOption("--gpu", &options.gpu, "number of the GPU");
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::Bench(options);
   if (!status.ok()) std::fprintf(stderr, "bench_device: %s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
+#include "common/command_line/command_line.h"
 #include "server/dispatcher/machine/dispatcher_machine.h"
 #include "server/dispatcher/machine/status.h"
 #include "tests/bench/cpu_time.h"
@@ -258,19 +258,18 @@ int main(int argc, char** argv) {
   int rounds = 200;
   millrace::bench::WireOptions wire;
   bool json = false;
-  CLI::App app("Lease operations of a dispatcher with a large fleet.");
-  app.add_option("--workers", options.workers)->capture_default_str();
-  app.add_option("--consumers", options.consumers)->capture_default_str();
-  app.add_option("--jobs", options.jobs)->capture_default_str();
-  app.add_option("--window", options.window, "batches")->capture_default_str();
-  app.add_option("--rounds", rounds, "reports of each consumer to the state machine; 0: none")
-      ->capture_default_str();
-  app.add_option("--rate", wire.rate, "lease operations a second over gRPC")->capture_default_str();
-  app.add_option("--seconds", wire.seconds, "over gRPC; 0: not at all")->capture_default_str();
-  app.add_option("--polls", wire.polls_per_second, "of status a second meanwhile")
-      ->capture_default_str();
-  app.add_flag("--json", json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Lease operations of a dispatcher with a large fleet.", argv[0]);
+  app.AddOption("--workers", &options.workers).ShowDefault();
+  app.AddOption("--consumers", &options.consumers).ShowDefault();
+  app.AddOption("--jobs", &options.jobs).ShowDefault();
+  app.AddOption("--window", &options.window, "batches").ShowDefault();
+  app.AddOption("--rounds", &rounds, "reports of each consumer to the state machine; 0: none")
+      .ShowDefault();
+  app.AddOption("--rate", &wire.rate, "lease operations a second over gRPC").ShowDefault();
+  app.AddOption("--seconds", &wire.seconds, "over gRPC; 0: not at all").ShowDefault();
+  app.AddOption("--polls", &wire.polls_per_second, "of status a second meanwhile").ShowDefault();
+  app.AddFlag("--json", json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options, rounds, wire, json);
   if (!status.ok()) std::fprintf(stderr, "dispatcher: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "client/session.h"
 #include "common/base/log.h"
 #include "common/batch/batch.h"
+#include "common/command_line/command_line.h"
 #include "common/system/host.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/plan_library.h"
@@ -266,18 +266,19 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("End to end over loopback gRPC, beside what one thread builds, memcpy and TCP.");
-  app.add_option("DATASET", options.dataset, "folder of a dataset")->required();
-  app.add_option("--millraced", options.millraced, "the daemon's binary")
+  CommandLine app("End to end over loopback gRPC, beside what one thread builds, memcpy and TCP.",
+                  argv[0]);
+  app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
+  app.AddOption("--millraced", &options.millraced, "the daemon's binary")
       ->default_val(MILLRACE_DAEMON);
-  app.add_option("--threads", options.threads, "threads of the worker");
-  app.add_option("--batch", options.batch, "examples a batch");
-  app.add_option("--seconds", options.seconds, "seconds to measure");
-  app.add_option("--global-context", options.global_context, "reference, full or none");
-  app.add_flag("--network", options.network, "over loopback gRPC, not through shared memory");
-  app.add_option("--consumers", options.consumers, "ranks of the job")->check(CLI::Range(1, 64));
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--threads", &options.threads, "threads of the worker");
+  app.AddOption("--batch", &options.batch, "examples a batch");
+  app.AddOption("--seconds", &options.seconds, "seconds to measure");
+  app.AddOption("--global-context", &options.global_context, "reference, full or none");
+  app.AddFlag("--network", options.network, "over loopback gRPC, not through shared memory");
+  app.AddOption("--consumers", &options.consumers, "ranks of the job").Between(1, 64);
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "end_to_end: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;

@@ -10,10 +10,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
+#include "common/command_line/command_line.h"
 #include "common/expand/expand.h"
 #include "tests/bench/made_up.h"
 #include "tests/bench/report.h"
@@ -167,16 +166,17 @@ Status Bench(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CLI::App app(
-      "Fill, seal, parse and expand random batches; GB/s of what each step writes or reads");
+  CommandLine app(
+      "Fill, seal, parse and expand random batches; GB/s of what each step writes or reads",
+      argv[0]);
   app.option_defaults()->always_capture_default();
   millrace::bench::AddOptions(app, options.made_up);
-  app.add_option("--rounds", options.rounds, "times over all batches")->check(CLI::PositiveNumber);
-  app.add_option("--symmetrization", options.symmetrization, "how edges are completed")
-      ->check(CLI::IsMember({"none", "undirected", "bidirectional"}));
-  app.add_option("--self-edges", options.self_edges, "add self edges");
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--rounds", &options.rounds, "times over all batches").Positive();
+  app.AddOption("--symmetrization", &options.symmetrization, "how edges are completed")
+      .OneOf({"none", "undirected", "bidirectional"});
+  app.AddOption("--self-edges", &options.self_edges, "add self edges");
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::Bench(options);
   if (!status.ok()) std::fprintf(stderr, "bench_expand: %s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "client/device/device.h"
 #include "client/session.h"
+#include "common/command_line/command_line.h"
 #include "common/system/mutex.h"
 #include "tests/bench/daemon.h"
 #include "tests/bench/limits.h"
@@ -113,16 +112,16 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("Several worker processes beside one, if closures are the bottleneck.");
+  CommandLine app("Several worker processes beside one, if closures are the bottleneck.", argv[0]);
   app.option_defaults()->always_capture_default();
-  app.add_option("DATASET", options.dataset, "folder of a dataset")->required();
-  app.add_option("--millraced", options.millraced, "the daemon's binary")
+  app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
+  app.AddOption("--millraced", &options.millraced, "the daemon's binary")
       ->default_val(MILLRACE_DAEMON);
-  app.add_option("--batch", options.batch, "examples a batch")->check(CLI::PositiveNumber);
-  app.add_option("--workers", options.workers, "in the larger fleet")->check(CLI::Range(1, 64));
-  app.add_option("--seconds", options.seconds, "for each fleet")->check(CLI::PositiveNumber);
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--batch", &options.batch, "examples a batch").Positive();
+  app.AddOption("--workers", &options.workers, "in the larger fleet").Between(1, 64);
+  app.AddOption("--seconds", &options.seconds, "for each fleet").Positive();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "bench_fleet: %s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
+#include "common/command_line/command_line.h"
 #include "server/dataset/graph/graph_dataset.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/pipeline/plan_library.h"
@@ -188,17 +188,17 @@ Status RunCases(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("Batches from a graph that is in memory, and from one that is not.");
-  app.add_option("DATASET", options.dir, "folder of a graph dataset with node_feature/x")
-      ->required();
-  app.add_option("--drop", options.dropped, "arrays that are not in memory")->capture_default_str();
-  app.add_option("--roots", options.roots, "list of roots")->capture_default_str();
-  app.add_option("--closure", options.closure, "of the pipeline")->capture_default_str();
-  app.add_option("--threads", options.threads, "threads that build")->capture_default_str();
-  app.add_option("--seconds", options.seconds, "each case")->capture_default_str();
-  app.add_option("--batch", options.batch, "roots a batch")->capture_default_str();
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Batches from a graph that is in memory, and from one that is not.", argv[0]);
+  app.AddOption("DATASET", &options.dir, "folder of a graph dataset with node_feature/x")
+      .Required();
+  app.AddOption("--drop", &options.dropped, "arrays that are not in memory").ShowDefault();
+  app.AddOption("--roots", &options.roots, "list of roots").ShowDefault();
+  app.AddOption("--closure", &options.closure, "of the pipeline").ShowDefault();
+  app.AddOption("--threads", &options.threads, "threads that build").ShowDefault();
+  app.AddOption("--seconds", &options.seconds, "each case").ShowDefault();
+  app.AddOption("--batch", &options.batch, "roots a batch").ShowDefault();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::RunCases(options);
   if (!status.ok()) std::fprintf(stderr, "graph_cold: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;

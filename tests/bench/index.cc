@@ -8,10 +8,10 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "common/base/hash.h"
 #include "common/base/log.h"
+#include "common/command_line/command_line.h"
 #include "server/dataset/coq/index/dataset_index.h"
 #include "server/dataset/coq/index/index_store.h"
 #include "tests/bench/limits.h"
@@ -111,12 +111,12 @@ int main(int argc, char** argv) {
   unsigned threads = 1;
   int rounds = 3;
   bool json = false;
-  CLI::App app("Index build rate, beside reading and hashing the same files.");
-  app.add_option("DATASET", dir, "folder of a dataset")->required();
-  app.add_option("--threads", threads, "threads that index");
-  app.add_option("--rounds", rounds, "builds; the best counts");
-  app.add_flag("--json", json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Index build rate, beside reading and hashing the same files.", argv[0]);
+  app.AddOption("DATASET", &dir, "folder of a dataset").Required();
+  app.AddOption("--threads", &threads, "threads that index");
+  app.AddOption("--rounds", &rounds, "builds; the best counts");
+  app.AddFlag("--json", json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(dir, threads, rounds, json);
   if (!status.ok()) std::fprintf(stderr, "index: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;

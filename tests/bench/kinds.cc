@@ -17,10 +17,10 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "common/base/log.h"
 #include "common/batch/batch.h"
+#include "common/command_line/command_line.h"
 #include "common/epoch/permutation.h"
 #include "common/system/stderr_logger.h"
 #include "server/dataset/coq/coq_dataset.h"
@@ -301,15 +301,15 @@ Status Run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace millrace;
   bench::Options options;
-  CLI::App app("closures of the same graph as a Coq dataset and as a graph dataset");
-  app.add_option("--nodes", options.nodes, "nodes, about");
-  app.add_option("--dir", options.dir, "folder for the data; default: that of temporary files");
-  app.add_flag("--keep", options.keep, "leaves the data there");
-  app.add_option("--examples", options.examples, "examples of each source, at most");
-  app.add_option("--size", options.size, "examples a batch")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", options.rounds, "rounds of both")->check(CLI::PositiveNumber);
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("closures of the same graph as a Coq dataset and as a graph dataset", argv[0]);
+  app.AddOption("--nodes", &options.nodes, "nodes, about");
+  app.AddOption("--dir", &options.dir, "folder for the data; default: that of temporary files");
+  app.AddFlag("--keep", options.keep, "leaves the data there");
+  app.AddOption("--examples", &options.examples, "examples of each source, at most");
+  app.AddOption("--size", &options.size, "examples a batch").Positive();
+  app.AddOption("--rounds", &options.rounds, "rounds of both").Positive();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   if (const Status status = bench::Run(options); !status.ok()) {
     std::fprintf(stderr, "bench_kinds: %s\n", status.message().c_str());
     return 1;

@@ -16,8 +16,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "common/command_line/command_line.h"
 #include "tests/bench/bare_grpc.h"
 #include "tests/bench/child.h"
 #include "tests/bench/limits.h"
@@ -202,15 +201,14 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("Limits of the machine: memory, loopback TCP, bare gRPC, a futex hand-over.");
+  CommandLine app("Limits of the machine: memory, loopback TCP, bare gRPC, a futex hand-over.",
+                  argv[0]);
   app.option_defaults()->always_capture_default();
-  app.add_option("--seconds", options.seconds, "for each measurement")->check(CLI::PositiveNumber);
-  app.add_option("--buffer", options.buffer_mb, "MiB that random reads go over")
-      ->check(CLI::Range(1, 16384));
-  app.add_option("--hand-overs", options.hand_overs, "round trips of the futex")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--seconds", &options.seconds, "for each measurement").Positive();
+  app.AddOption("--buffer", &options.buffer_mb, "MiB that random reads go over").Between(1, 16384);
+  app.AddOption("--hand-overs", &options.hand_overs, "round trips of the futex").Positive();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "bench_limits: %s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

@@ -10,9 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "common/batch/batch_writer.h"
+#include "common/command_line/command_line.h"
 
 namespace millrace::bench {
 
@@ -24,11 +23,11 @@ struct MadeUp {
 };
 
 /// Adds the options that describe made-up batches to a program.
-inline void AddOptions(CLI::App& app, MadeUp& made_up) {
-  app.add_option("--batches", made_up.batches, "distinct batches")->check(CLI::PositiveNumber);
-  app.add_option("--examples", made_up.examples, "examples a batch")->check(CLI::PositiveNumber);
-  app.add_option("--nodes", made_up.nodes, "mean nodes an example")->check(CLI::Range(1, 1000));
-  app.add_option("--edges-per-node", made_up.edges_per_node, "base edges for each node");
+inline void AddOptions(CommandLine& app, MadeUp& made_up) {
+  app.AddOption("--batches", &made_up.batches, "distinct batches").Positive();
+  app.AddOption("--examples", &made_up.examples, "examples a batch").Positive();
+  app.AddOption("--nodes", &made_up.nodes, "mean nodes an example").Between(1, 1000);
+  app.AddOption("--edges-per-node", &made_up.edges_per_node, "base edges for each node");
 }
 
 /// The arrays of one example, as a closure builder hands them to a writer.

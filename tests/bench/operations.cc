@@ -15,9 +15,8 @@
 #include <emmintrin.h>
 #endif
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/hash.h"
+#include "common/command_line/command_line.h"
 #include "common/operations/program.h"
 #include "tests/bench/report.h"
 
@@ -259,12 +258,12 @@ Status Measure(const Case& one, const Options& options, const bench::Report& rep
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CLI::App app("Operations on tensors; GB/s of what each writes, on one thread");
+  CommandLine app("Operations on tensors; GB/s of what each writes, on one thread", argv[0]);
   app.option_defaults()->always_capture_default();
-  app.add_option("--batches", options.batches, "distinct batches")->check(CLI::Range(2, 1000));
-  app.add_option("--rounds", options.rounds, "times over all batches")->check(CLI::PositiveNumber);
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--batches", &options.batches, "distinct batches").Between(2, 1000);
+  app.AddOption("--rounds", &options.rounds, "times over all batches").Positive();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::bench::Report report(options.json);
   std::uint64_t check = 0;
   for (const millrace::Case& one : millrace::Cases()) {

@@ -3,12 +3,12 @@
 //
 // Every result enters the checksum, which is printed.
 #include "tests/bench/orders.h"
+#include "common/command_line/command_line.h"
 
 #include <fstream>
 #include <string>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 namespace {
 
@@ -24,18 +24,16 @@ std::string Processor() {
 
 int main(int argc, char** argv) {
   millrace::bench::OrderOptions options;
-  CLI::App app("Measures what orders of examples cost.");
-  app.add_option("--examples", options.examples, "number of examples, n")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{4'000'000'000}))
-      ->capture_default_str();
-  app.add_option("--classes", options.classes, "number of bounds that are chosen")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1024}))
-      ->capture_default_str();
-  app.add_option("--calls", options.calls, "calls measured each")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  millrace::CommandLine app("Measures what orders of examples cost.", argv[0]);
+  app.AddOption("--examples", &options.examples, "number of examples, n")
+      .Between(1, 4e9)
+      .ShowDefault();
+  app.AddOption("--classes", &options.classes, "number of bounds that are chosen")
+      .Between(std::uint64_t{1}, std::uint64_t{1024})
+      .ShowDefault();
+  app.AddOption("--calls", &options.calls, "calls measured each").Positive().ShowDefault();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::bench::Report report(options.json);
   report.Note(fmt::format("{}, 1 thread, {} examples", Processor(), options.examples));
   millrace::bench::MeasureBuckets(options, report);

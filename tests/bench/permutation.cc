@@ -5,10 +5,10 @@
 //
 // Every value enters the checksum, which is printed.
 #include "common/epoch/permutation.h"
+#include "common/command_line/command_line.h"
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -122,17 +122,15 @@ void Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CLI::App app("Measures the cost of an element of an epoch's order.");
-  app.add_option("--sizes", options.sizes, "lengths of the orders, n")->capture_default_str();
-  app.add_option("--calls", options.calls, "calls measured each")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--table-limit", options.table_limit, "the longest order compared with a table")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 32))
-      ->capture_default_str();
-  app.add_option("--seed", options.seed, "seed of the orders")->capture_default_str();
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Measures the cost of an element of an epoch's order.", argv[0]);
+  app.AddOption("--sizes", &options.sizes, "lengths of the orders, n").ShowDefault();
+  app.AddOption("--calls", &options.calls, "calls measured each").Positive().ShowDefault();
+  app.AddOption("--table-limit", &options.table_limit, "the longest order compared with a table")
+      .Between(std::uint64_t{0}, std::uint64_t{1} << 32)
+      .ShowDefault();
+  app.AddOption("--seed", &options.seed, "seed of the orders").ShowDefault();
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   for (const std::uint64_t n : options.sizes) {
     if (n == 0 || n > millrace::Permutation::kMaxSize) {
       fmt::print(stderr, "--sizes {}: expected 1 to {}\n", n, millrace::Permutation::kMaxSize);

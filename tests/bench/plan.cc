@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
+#include "common/command_line/command_line.h"
 #include "server/dataset/coq/coq_dataset.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/dispatcher/machine/plan_facts.h"
@@ -150,11 +150,11 @@ int main(int argc, char** argv) {
   std::string dir;
   std::string index;
   bool json = false;
-  CLI::App app("Compile time and memory of plans, over a dataset of proof states.");
-  app.add_option("DATASET", dir, "folder of a dataset")->required();
-  app.add_option("--index", index, "its index; default: in the folder");
-  app.add_flag("--json", json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Compile time and memory of plans, over a dataset of proof states.", argv[0]);
+  app.AddOption("DATASET", &dir, "folder of a dataset").Required();
+  app.AddOption("--index", &index, "its index; default: in the folder");
+  app.AddFlag("--json", json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(dir, index, json);
   if (!status.ok()) std::fprintf(stderr, "plan: %s\n", status.message().c_str());
   return status.ok() ? 0 : 1;

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
+#include "common/command_line/command_line.h"
 #include "server/plugin/plugin_pool.h"
 #include "tests/bench/cpu_time.h"
 #include "tests/bench/report.h"
@@ -156,13 +156,13 @@ Status Measure(const Options& options, const std::string& size, const fs::path& 
 int main(int argc, char** argv) {
   using namespace millrace::bench;
   Options options;
-  CLI::App app{"Measures how fast a Python source fills batches."};
-  app.add_option("--python", options.python, "a python with numpy")->capture_default_str();
-  app.add_option("--rows", options.rows, "rows of a batch")->capture_default_str();
-  app.add_option("--seconds", options.seconds, "of one measurement")->capture_default_str();
-  app.add_option("--turns", options.turns, "measurements of each")->capture_default_str();
-  app.add_flag("--json", options.json, "print JSON");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app{"Measures how fast a Python source fills batches."};
+  app.AddOption("--python", &options.python, "a python with numpy").ShowDefault();
+  app.AddOption("--rows", &options.rows, "rows of a batch").ShowDefault();
+  app.AddOption("--seconds", &options.seconds, "of one measurement").ShowDefault();
+  app.AddOption("--turns", &options.turns, "measurements of each").ShowDefault();
+  app.AddFlag("--json", options.json, "print JSON");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   std::string name = (fs::temp_directory_path() / "millrace.bench.XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) return 1;
   fs::create_directories(fs::path(name) / "plugin");

@@ -31,9 +31,8 @@
 #include <cstring>
 #endif
 
-#include <CLI/CLI.hpp>
-
 #include "common/batch/arena.h"
+#include "common/command_line/command_line.h"
 #include "common/expand/expand.h"
 #include "server/dataset/kinds/product_kinds.h"
 #include "server/dataset/records/format/example_parser.h"
@@ -328,19 +327,19 @@ class Run {
 int main(int argc, char** argv) {
   using namespace millrace::bench;
   Options options;
-  CLI::App app("Records of tf.train.Example on one thread, from the file to delivered tensors");
+  CommandLine app("Records of tf.train.Example on one thread, from the file to delivered tensors",
+                  argv[0]);
   app.option_defaults()->always_capture_default();
-  app.add_option("dir", options.dir, "dataset with the features d and s (default: made up)");
-  app.add_option("--records", options.records, "made-up records")->check(CLI::PositiveNumber);
-  app.add_option("--batch", options.batch, "records a batch")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--rounds", options.rounds, "times that each stage is run")
-      ->check(CLI::Range(1, 10000));
-  app.add_option("--batches", options.batches, "batches a round")->check(CLI::Range(1, 100000));
-  app.add_option("--tensorflow", options.tensorflow,
-                 "Python with TensorFlow, numpy and xxhash, to measure tf.data too");
-  app.add_option("--seconds", options.seconds, "seconds of the rival in each round");
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("dir", &options.dir, "dataset with the features d and s (default: made up)");
+  app.AddOption("--records", &options.records, "made-up records").Positive();
+  app.AddOption("--batch", &options.batch, "records a batch").Between(1, 1 << 20);
+  app.AddOption("--rounds", &options.rounds, "times that each stage is run").Between(1, 10000);
+  app.AddOption("--batches", &options.batches, "batches a round").Between(1, 100000);
+  app.AddOption("--tensorflow", &options.tensorflow,
+                "Python with TensorFlow, numpy and xxhash, to measure tf.data too");
+  app.AddOption("--seconds", &options.seconds, "seconds of the rival in each round");
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const Report report(options.json);
   const millrace::Status status = Run(options, report).All();
   if (status.ok()) return 0;

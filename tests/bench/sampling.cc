@@ -23,11 +23,11 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "client/session.h"
 #include "common/batch/arena.h"
 #include "common/batch/batch_writer.h"
+#include "common/command_line/command_line.h"
 #include "server/dataset/graph/generator/rmat_generator.h"
 #include "server/dataset/graph/graph_dataset.h"
 #include "server/dataset/kinds/product_kinds.h"
@@ -363,20 +363,21 @@ class Run {
 int main(int argc, char** argv) {
   using namespace millrace::bench;
   Options options;
-  CLI::App app("Neighbourhoods drawn on one thread, from the graph to delivered tensors");
+  CommandLine app("Neighbourhoods drawn on one thread, from the graph to delivered tensors",
+                  argv[0]);
   app.option_defaults()->always_capture_default();
-  app.add_option("dir", options.dir, "graph dataset with node_feature/x (default: made up)");
-  app.add_option("--nodes", options.nodes, "of a made-up graph");
-  app.add_option("--edges", options.edges, "of a made-up graph");
-  app.add_option("--batch", options.batch, "roots a batch")->check(CLI::Range(1, 1 << 20));
-  app.add_option("--seconds", options.seconds, "seconds to measure")->check(CLI::PositiveNumber);
-  app.add_option("--batches", options.batches, "batches a round")->check(CLI::Range(1, 100000));
-  app.add_option("--millraced", options.millraced,
-                 "the daemon's program; empty: nothing is measured end to end")
+  app.AddOption("dir", &options.dir, "graph dataset with node_feature/x (default: made up)");
+  app.AddOption("--nodes", &options.nodes, "of a made-up graph");
+  app.AddOption("--edges", &options.edges, "of a made-up graph");
+  app.AddOption("--batch", &options.batch, "roots a batch").Between(1, 1 << 20);
+  app.AddOption("--seconds", &options.seconds, "seconds to measure").Positive();
+  app.AddOption("--batches", &options.batches, "batches a round").Between(1, 100000);
+  app.AddOption("--millraced", &options.millraced,
+                "the daemon's program; empty: nothing is measured end to end")
       ->default_val(MILLRACE_DAEMON);
-  app.add_flag("--in-memory", options.in_memory, "hold the graph in memory, on large pages");
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddFlag("--in-memory", options.in_memory, "hold the graph in memory, on large pages");
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const Report report(options.json);
   const millrace::Status status = Run(options, report).All();
   if (status.ok()) return 0;

@@ -22,10 +22,10 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <CLI/CLI.hpp>
 
 #include "common/base/log.h"
 #include "common/batch/arena.h"
+#include "common/command_line/command_line.h"
 #include "common/system/mutex.h"
 #include "common/transport/in_process.h"
 #include "common/transport/shm/shm_client.h"
@@ -368,11 +368,11 @@ int Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("Shared memory between a worker and a consumer");
-  app.add_flag("--json", options.json, "one JSON object a figure");
-  app.add_option("--total-mib", options.total_mib, "payload of each size, in MiB");
-  app.add_option("--hand-overs", options.hand_overs, "hand-overs to measure")
-      ->check(CLI::Range(100, 4'000'000));
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Shared memory between a worker and a consumer", argv[0]);
+  app.AddFlag("--json", options.json, "one JSON object a figure");
+  app.AddOption("--total-mib", &options.total_mib, "payload of each size, in MiB");
+  app.AddOption("--hand-overs", &options.hand_overs, "hand-overs to measure")
+      .Between(100, 4'000'000);
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   return millrace::bench::Run(options);
 }

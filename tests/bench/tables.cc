@@ -15,8 +15,7 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-
+#include "common/command_line/command_line.h"
 #include "common/transport/convert/table_writer.h"
 #include "common/transport/convert/tables.h"
 #include "tests/bench/report.h"
@@ -165,15 +164,15 @@ void Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CLI::App app("Measures the static tables of a plan: bytes, writing and reading");
-  app.add_option("--labels", options.labels, "number of labels")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100'000'000));
-  app.add_option("--rounds", options.rounds, "measurements of each figure")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--json", options.json, "prints one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine app("Measures the static tables of a plan: bytes, writing and reading", argv[0]);
+  app.AddOption("--labels", &options.labels, "number of labels")
+      .ShowDefault()
+      .Between(1, 100'000'000);
+  app.AddOption("--rounds", &options.rounds, "measurements of each figure")
+      .ShowDefault()
+      .Positive();
+  app.AddFlag("--json", options.json, "prints one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   millrace::Run(options);
   return 0;
 }

@@ -13,9 +13,8 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "client/session.h"
+#include "common/command_line/command_line.h"
 #include "common/epoch/cursor.h"
 #include "tests/bench/daemon.h"
 #include "tests/bench/limits.h"
@@ -245,21 +244,19 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("How long a trainer waits: first batch, resume, an epoch's end, a lost worker.");
+  CommandLine app("How long a trainer waits: first batch, resume, an epoch's end, a lost worker.",
+                  argv[0]);
   app.option_defaults()->always_capture_default();
-  app.add_option("DATASET", options.dataset, "folder of a dataset")->required();
-  app.add_option("--millraced", options.millraced, "the daemon's binary")
+  app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
+  app.AddOption("--millraced", &options.millraced, "the daemon's binary")
       ->default_val(MILLRACE_DAEMON);
-  app.add_option("--batch", options.batch, "examples a batch")->check(CLI::PositiveNumber);
-  app.add_option("--epochs", options.epochs, "ends of epochs to measure")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--sessions", options.sessions, "new sessions to measure")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--seconds", options.seconds, "measured after the kill")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--seed", options.seed, "chooses the order and the step to resume at");
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--batch", &options.batch, "examples a batch").Positive();
+  app.AddOption("--epochs", &options.epochs, "ends of epochs to measure").Positive();
+  app.AddOption("--sessions", &options.sessions, "new sessions to measure").Positive();
+  app.AddOption("--seconds", &options.seconds, "measured after the kill").Positive();
+  app.AddOption("--seed", &options.seed, "chooses the order and the step to resume at");
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "bench_waits: %s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

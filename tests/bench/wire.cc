@@ -22,10 +22,9 @@
 #include <thread>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/hash.h"
 #include "common/batch/arena.h"
+#include "common/command_line/command_line.h"
 #include "common/security/make_certificates.h"
 #include "common/security/tls_folder.h"
 #include "common/system/clock.h"
@@ -443,15 +442,15 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CLI::App app("Payloads over loopback gRPC: gathered, checked, read; beside a bare byte stream.");
+  CommandLine app(
+      "Payloads over loopback gRPC: gathered, checked, read; beside a bare byte stream.", argv[0]);
   app.option_defaults()->always_capture_default();
-  app.add_option("--seconds", options.seconds, "for each payload size")->check(CLI::PositiveNumber);
-  app.add_option("--kib", options.kib, "payload sizes in KiB")->check(CLI::Range(1, 65536));
-  app.add_option("--window", options.window_mb, "MiB under way at most")
-      ->check(CLI::Range(1, 4096));
-  app.add_flag("--tls", options.tls, "measure each payload also with TLS 1.3");
-  app.add_flag("--json", options.json, "one JSON object a line");
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--seconds", &options.seconds, "for each payload size").Positive();
+  app.AddOption("--kib", &options.kib, "payload sizes in KiB").Between(1, 65536);
+  app.AddOption("--window", &options.window_mb, "MiB under way at most").Between(1, 4096);
+  app.AddFlag("--tls", options.tls, "measure each payload also with TLS 1.3");
+  app.AddFlag("--json", options.json, "one JSON object a line");
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::Status status = millrace::bench::Run(options);
   if (!status.ok()) std::fprintf(stderr, "bench_wire: %s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "common/base/mutant.h"
+#include "common/command_line/command_line.h"
 #include "common/system/mutex.h"
 #include "tests/sim/world.h"
 
@@ -174,7 +174,7 @@ int Mutants(std::uint64_t histories, unsigned threads) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Simulated histories of dispatchers, workers and trainers.");
+  CommandLine program("Simulated histories of dispatchers, workers and trainers.", argv[0]);
   std::uint64_t histories = 1000;
   std::uint64_t first = 1;
   std::uint64_t seed = 0;
@@ -182,14 +182,15 @@ int Main(int argc, char** argv) {
   std::vector<std::size_t> without;
   bool log = false;
   bool mutants = false;
-  app.add_option("--histories", histories, "number of histories to run");
-  app.add_option("--first-seed", first, "seed of the first history");
-  app.add_option("--seed", seed, "run only the history of this seed");
-  app.add_option("--without", without, "numbers of faults to leave out")->delimiter(',');
-  app.add_option("--threads", threads, "number of histories that run at a time");
-  app.add_flag("--log", log, "print what happens in the history of --seed");
-  app.add_flag("--mutants", mutants, "run with each deliberate bug, and check that it is caught");
-  CLI11_PARSE(app, argc, argv);
+  program.AddOption("--histories", &histories, "number of histories to run");
+  program.AddOption("--first-seed", &first, "seed of the first history");
+  program.AddOption("--seed", &seed, "run only the history of this seed");
+  program.AddOption("--without", &without, "numbers of faults to leave out").Delimiter(',');
+  program.AddOption("--threads", &threads, "number of histories that run at a time");
+  program.AddFlag("--log", log, "print what happens in the history of --seed");
+  program.AddFlag("--mutants", mutants,
+                  "run with each deliberate bug, and check that it is caught");
+  if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (mutants) return Mutants(histories, threads);
   if (seed != 0) return One(seed, without, log);
   return Histories(first, histories, threads);

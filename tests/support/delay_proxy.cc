@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+#include "common/command_line/command_line.h"
 
 namespace {
 
@@ -282,17 +282,14 @@ class Proxy {
 
 int main(int argc, char** argv) {
   Options options;
-  CLI::App app("Passes TCP connections on, with their bytes a fixed time later");
-  auto* to = app.add_option("--to", options.to, "the target, HOST:PORT");
-  auto* file = app.add_option("--to-file", options.to_file,
-                              "file with the target, read for each connection");
-  to->excludes(file);
-  app.add_option("--delay-ms", options.delay_ms, "milliseconds each way")
-      ->check(CLI::Range(0.0, 10'000.0));
-  app.add_option("--limit-mib", options.limit_mib, "MiB under way at most")
-      ->check(CLI::Range(1, 65536));
-  app.add_option("--port-file", options.port_file, "file for its own address")->required();
-  CLI11_PARSE(app, argc, argv);
+  millrace::CommandLine app("Passes TCP connections on, with their bytes a fixed time later",
+                            argv[0]);
+  app.AddOption("--to-file", &options.to_file, "file with the target, read for each connection");
+  app.AddOption("--to", &options.to, "the target, HOST:PORT").Excludes("--to-file");
+  app.AddOption("--delay-ms", &options.delay_ms, "milliseconds each way").Between(0.0, 10'000.0);
+  app.AddOption("--limit-mib", &options.limit_mib, "MiB under way at most").Between(1, 65536);
+  app.AddOption("--port-file", &options.port_file, "file for its own address").Required();
+  if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   if (options.to.empty() && options.to_file.empty()) {
     std::fprintf(stderr, "delay_proxy: give --to or --to-file\n");
     return 2;

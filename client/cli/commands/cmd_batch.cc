@@ -55,7 +55,7 @@ class Column {
 
 /// The number of rows that splits give to a graph; "-" for data that has no such splits, and for an
 /// example that shares its graph.
-std::string RowsOf(const PackedBatch& batch, std::string_view splits, std::size_t graph) {
+std::string RowsText(const PackedBatch& batch, std::string_view splits, std::size_t graph) {
   if (!batch.Find(splits) || batch.info().expand.merged) return "-";
   const Column column(batch, splits);
   return std::to_string(column[graph + 1] - column[graph]);
@@ -90,8 +90,8 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
       if (!fact.word.empty()) facts += fmt::format(" {:>{}}", FactText(fact), FactWidth(fact));
     }
     MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
-        "{:>6} {:>10} {:>7} {:>7}{}  {}", row, id.value(), RowsOf(batch, "node_splits", row),
-        RowsOf(batch, "edge_splits", row), facts, name(d))));
+        "{:>6} {:>10} {:>7} {:>7}{}  {}", row, id.value(), RowsText(batch, "node_splits", row),
+        RowsText(batch, "edge_splits", row), facts, name(d))));
   }
   for (const DroppedExample& dropped : batch.info().dropped) {
     const ExampleDescription d = source.Describe(dropped.id);
@@ -263,7 +263,7 @@ Status RunBatch(const BatchCommandOptions& options) {
 
 void AddBatchCommand(Tool& tool) {
   const auto options = std::make_shared<BatchCommandOptions>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "batch", "build one batch without a server, and print or save it",
       "  millrace batch train.yaml --dataset stdlib=/data/stdlib --epoch 1 --step 20 --rank 3 "
       "--world-size 8\n"
@@ -271,48 +271,48 @@ void AddBatchCommand(Tool& tool) {
       "  millrace batch neighbors.yaml --dataset papers=/data/papers --examples 4,0,2 --epoch 1\n",
       [options] { return RunBatch(*options); });
   options->offline.AddTo(command);
-  command->add_option("--epoch", options->epoch, "epoch, from 0")
-      ->type_name("E")
-      ->transform(WholeNumber(0, StepArithmetic::kMaxEpoch));
-  command->add_option("--step", options->step, "step of the epoch, from 0")
-      ->type_name("S")
-      ->transform(WholeNumber());
-  command->add_option("--rank", options->rank, "rank whose batch it is")
-      ->type_name("R")
-      ->transform(WholeNumber(0, kMaxWorldSize - 1));
-  command->add_option("--world-size", options->world_size, "ranks that share an epoch")
-      ->type_name("W")
-      ->transform(WholeNumber(1, kMaxWorldSize));
+  command.AddOption("--epoch", &options->epoch, "epoch, from 0")
+      .TypeName("E")
+      .Check(WholeNumber(0, StepArithmetic::kMaxEpoch));
+  command.AddOption("--step", &options->step, "step of the epoch, from 0")
+      .TypeName("S")
+      .Check(WholeNumber());
+  command.AddOption("--rank", &options->rank, "rank whose batch it is")
+      .TypeName("R")
+      .Check(WholeNumber(0, kMaxWorldSize - 1));
+  command.AddOption("--world-size", &options->world_size, "ranks that share an epoch")
+      .TypeName("W")
+      .Check(WholeNumber(1, kMaxWorldSize));
   command
-      ->add_option("--from", options->from,
-                   "position at which the steps begin: examples of the epoch that come before")
-      ->type_name("POSITION");
-  command->add_option("--out", options->out, "also save the packed batch")->type_name("FILE");
-  CLI::Option* const svg =
-      command->add_option("--svg", options->svg, "draw the graph of --example into a file")
-          ->type_name("FILE");
+      .AddOption("--from", &options->from,
+                 "position at which the steps begin: examples of the epoch that come before")
+      .TypeName("POSITION");
+  command.AddOption("--out", &options->out, "also save the packed batch").TypeName("FILE");
+  CommandOption svg =
+      command.AddOption("--svg", &options->svg, "draw the graph of --example into a file")
+          .TypeName("FILE");
   command
-      ->add_option("--example", options->example,
-                   "build this example alone, or all of its chunks, as in --epoch, and print its "
-                   "graph")
-      ->type_name("N")
-      ->transform(WholeNumber())
-      ->excludes("--step")
-      ->excludes("--rank")
-      ->excludes("--world-size")
-      ->excludes("--from");
+      .AddOption("--example", &options->example,
+                 "build this example alone, or all of its chunks, as in --epoch, and print its "
+                 "graph")
+      .TypeName("N")
+      .Check(WholeNumber())
+      .Excludes("--step")
+      .Excludes("--rank")
+      .Excludes("--world-size")
+      .Excludes("--from");
   command
-      ->add_option("--examples", options->examples,
-                   "build one batch of these examples, in this order, as in --epoch")
-      ->type_name("N,N,…")
-      ->delimiter(',')
-      ->transform(WholeNumber())
-      ->excludes("--example")
-      ->excludes("--step")
-      ->excludes("--rank")
-      ->excludes("--world-size")
-      ->excludes("--from");
-  svg->needs("--example");
+      .AddOption("--examples", &options->examples,
+                 "build one batch of these examples, in this order, as in --epoch")
+      .TypeName("N,N,…")
+      .Delimiter(',')
+      .Check(WholeNumber())
+      .Excludes("--example")
+      .Excludes("--step")
+      .Excludes("--rank")
+      .Excludes("--world-size")
+      .Excludes("--from");
+  svg.Needs("--example");
   AddBranch(command, options->branch);
 }
 

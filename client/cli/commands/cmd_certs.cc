@@ -196,7 +196,7 @@ Status Certs(const CertsArguments& arguments) {
 
 void AddCertsCommand(Tool& tool) {
   const auto options = std::make_shared<CertsArguments>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "certs", "Make a CA, certificates and tokens",
       "  millrace certs tls                             # a CA, and a folder for each role\n"
       "  millrace certs tls --name alice --role trainer\n"
@@ -206,28 +206,28 @@ void AddCertsCommand(Tool& tool) {
       "Each folder is what --tls takes. Give a machine the folders that it needs, and never "
       "ca.key.\n",
       [options] { return Certs(*options); });
-  command->add_option("DIR", options->dir, "folder of the CA; made if it is not there")->required();
-  command->add_option("--name", options->name, "make one certificate, for this name")
-      ->type_name("NAME");
+  command.AddOption("DIR", &options->dir, "folder of the CA; made if it is not there").Required();
+  command.AddOption("--name", &options->name, "make one certificate, for this name")
+      .TypeName("NAME");
   command
-      ->add_option("--role", options->roles,
-                   "its role: dispatcher, worker, trainer, operator or viewer; several have commas "
-                   "between")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("ROLE");
+      .AddOption("--role", &options->roles,
+                 "its role: dispatcher, worker, trainer, operator or viewer; several have commas "
+                 "between")
+      .Delimiter(',')
+      .OneValueEach()
+      .TypeName("ROLE");
   command
-      ->add_option("--address", options->addresses,
-                   "IP address of its server; several have commas between")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("IP");
-  command->add_option("--token", options->token, "make a token for a trainer of this name")
-      ->type_name("NAME");
-  command->add_option("--days", options->days, "how long certificates are valid")
-      ->transform(WholeNumber(1, 36'500))
-      ->capture_default_str();
-  command->add_flag("--renew", options->renew, "make what is there already anew, but not the CA");
+      .AddOption("--address", &options->addresses,
+                 "IP address of its server; several have commas between")
+      .Delimiter(',')
+      .OneValueEach()
+      .TypeName("IP");
+  command.AddOption("--token", &options->token, "make a token for a trainer of this name")
+      .TypeName("NAME");
+  command.AddOption("--days", &options->days, "how long certificates are valid")
+      .Check(WholeNumber(1, 36'500))
+      .ShowDefault();
+  command.AddFlag("--renew", options->renew, "make what is there already anew, but not the CA");
 }
 
 }  // namespace millrace::cli

@@ -180,7 +180,7 @@ Status Check(const OfflineOptions& options) {
 
 void AddCheckCommand(Tool& tool) {
   const auto options = std::make_shared<OfflineOptions>();
-  CLI::App* command =
+  CommandLine& command =
       tool.Add("check", "Try the plugins that a pipeline names, and say what an example costs",
                "  millrace check train.yaml --plugin speech=/srv/plugins\n",
                [options] { return Check(*options); });

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
@@ -18,6 +17,7 @@
 #include "client/cli/offline/offline.h"
 #include "client/cli/progress.h"
 #include "common/batch/batch.h"
+#include "common/json/json.h"
 
 namespace millrace::cli {
 namespace {
@@ -34,18 +34,20 @@ using BatchKey = std::pair<std::uint64_t, std::uint64_t>;  // epoch, ordinal
 
 /// Reads the lines of a log by their place. DataLoss if a line is not one of a delivery log, or if
 /// a batch is in the logs twice.
-Status ReadLog(const std::string& path, std::map<BatchKey, nlohmann::json>& lines) {
+Status ReadLog(const std::string& path, std::map<BatchKey, Json>& lines) {
   std::ifstream in(path);
   if (!in) return NotFound("log " + path + ": no such file, or not readable");
   std::string text;
   for (std::uint64_t number = 1; std::getline(in, text); ++number) {
-    nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
-    if (!line.is_object() || !line.contains("epoch") || !line.contains("ordinal") ||
-        !line["epoch"].is_number_unsigned() || !line["ordinal"].is_number_unsigned()) {
+    Result<Json> line = Json::Parse(text);
+    const Json* const epoch = line.ok() ? line->Find("epoch") : nullptr;
+    const Json* const ordinal = line.ok() ? line->Find("ordinal") : nullptr;
+    if (epoch == nullptr || ordinal == nullptr || !epoch->is_unsigned() ||
+        !ordinal->is_unsigned()) {
       return DataLoss(fmt::format("{}:{}: not a line of a delivery log", path, number));
     }
-    const BatchKey key{line["epoch"].get<std::uint64_t>(), line["ordinal"].get<std::uint64_t>()};
-    if (!lines.emplace(key, std::move(line)).second) {
+    const BatchKey key{epoch->AsUnsigned(), ordinal->AsUnsigned()};
+    if (!lines.emplace(key, *std::move(line)).second) {
       return DataLoss(fmt::format("{}:{}: epoch {}, ordinal {} was delivered twice", path, number,
                                   key.first, key.second));
     }
@@ -68,7 +70,7 @@ std::uint64_t TimesOf(const Plan& plan, std::uint64_t epoch, ExampleId id) {
 }
 
 /// Counts the line's examples. DataLoss if one of them came too often in this epoch.
-Status CountExamples(const nlohmann::json& line, const Plan& plan, std::uint64_t epoch,
+Status CountExamples(const Json& line, const Plan& plan, std::uint64_t epoch,
                      std::vector<std::uint32_t>& seen, Tally& tally) {
   const auto count = [&](std::uint64_t id) {
     if (id >= seen.size()) seen.resize(id + 1);
@@ -78,12 +80,12 @@ Status CountExamples(const nlohmann::json& line, const Plan& plan, std::uint64_t
                       : DataLoss(fmt::format("example {} came {} times in an epoch: expected {}",
                                              id, seen[id], times));
   };
-  for (const auto& id : line["examples"]) {
-    MILLRACE_RETURN_IF_ERROR(count(id.get<std::uint64_t>()));
+  for (const Json& id : line["examples"].AsArray()) {
+    MILLRACE_RETURN_IF_ERROR(count(id.AsUnsigned()));
     ++tally.delivered;
   }
-  for (const auto& dropped : line["dropped"]) {
-    MILLRACE_RETURN_IF_ERROR(count(dropped[0].get<std::uint64_t>()));
+  for (const Json& dropped : line["dropped"].AsArray()) {
+    MILLRACE_RETURN_IF_ERROR(count(dropped.AsArray()[0].AsUnsigned()));
     ++tally.dropped;
   }
   ++tally.batches;
@@ -93,23 +95,25 @@ Status CountExamples(const nlohmann::json& line, const Plan& plan, std::uint64_t
 /// Checks one epoch: every batch of it must be in the log, with the same hash and the same
 /// examples.
 Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
-                  std::map<BatchKey, nlohmann::json>& logged, BatchScratch& scratch,
-                  Progress& progress, Tally& tally) {
+                  std::map<BatchKey, Json>& logged, BatchScratch& scratch, Progress& progress,
+                  Tally& tally) {
   const std::uint64_t epoch = from.epoch;
   std::vector<std::uint32_t> seen;
   for (Position at = from; at.epoch == epoch; at = steps.Next(at)) {
     for (std::uint32_t rank = 0; rank < steps.options().world_size; ++rank) {
       MILLRACE_ASSIGN_OR_RETURN(const auto batch,
                                 plan.Batch(epoch, steps.RankExamples(at, rank), scratch));
-      const auto expected = nlohmann::json::parse(BatchLogLine(
-          steps, at, rank, batch->payload_hash(), batch->info(), plan.source()->drop_reasons()));
+      MILLRACE_ASSIGN_OR_RETURN(
+          const Json expected,
+          Json::Parse(BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info(),
+                                   plan.source()->drop_reasons())));
       const auto found = logged.find({epoch, steps.Ordinal(at, rank)});
       const std::string place =
           fmt::format("epoch {}, step {}, rank {}", epoch, steps.Step(at), rank);
       if (found == logged.end()) return DataLoss(place + ": was not delivered");
       if (found->second != expected) {
-        return DataLoss(fmt::format("{}: delivered {}, expected {}", place, found->second.dump(),
-                                    expected.dump()));
+        return DataLoss(fmt::format("{}: delivered {}, expected {}", place, found->second.ToText(),
+                                    expected.ToText()));
       }
       MILLRACE_RETURN_IF_ERROR(CountExamples(found->second, plan, epoch, seen, tally));
       progress.Add(batch->info().planned_examples);
@@ -125,7 +129,7 @@ Status Run(const CheckLogOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const Position from, ParsePosition(options.from, 0));
   MILLRACE_ASSIGN_OR_RETURN(Position at, steps.Start(from));
-  std::map<BatchKey, nlohmann::json> logged;
+  std::map<BatchKey, Json> logged;
   for (const std::string& log : options.logs) MILLRACE_RETURN_IF_ERROR(ReadLog(log, logged));
 
   const std::uint64_t end = from.epoch + options.epochs;
@@ -158,21 +162,21 @@ Status Run(const CheckLogOptions& options) {
 
 void AddCheckLogCommand(Tool& tool) {
   auto options = std::make_shared<CheckLogOptions>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "check-log", "Check that delivery logs hold every batch once, with the right bytes",
       "  millrace check-log train.yaml --dataset stdlib=/data/stdlib --world-size 2 --epochs 2 \\\n"
       "    --log rank0.jsonl --log rank1.jsonl\n",
       [options] { return Run(*options); });
   options->offline.AddTo(command);
-  command->add_option("--log", options->logs, "a log of `millrace consume --log`; repeat for more")
-      ->required();
-  command->add_option("--world-size", options->world_size, "ranks of the job")
-      ->type_name("W")
-      ->transform(WholeNumber(1, kMaxWorldSize));
-  command->add_option("--epochs", options->epochs, "epochs that the logs hold")
-      ->type_name("N")
-      ->transform(WholeNumber(1, StepArithmetic::kMaxEpoch));
-  command->add_option("--from", options->from, "where the job began: E:N, N examples into epoch E");
+  command.AddOption("--log", &options->logs, "a log of `millrace consume --log`; repeat for more")
+      .Required();
+  command.AddOption("--world-size", &options->world_size, "ranks of the job")
+      .TypeName("W")
+      .Check(WholeNumber(1, kMaxWorldSize));
+  command.AddOption("--epochs", &options->epochs, "epochs that the logs hold")
+      .TypeName("N")
+      .Check(WholeNumber(1, StepArithmetic::kMaxEpoch));
+  command.AddOption("--from", &options->from, "where the job began: E:N, N examples into epoch E");
 }
 
 }  // namespace millrace::cli

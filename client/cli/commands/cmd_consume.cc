@@ -28,7 +28,7 @@ namespace {
 struct Options {
   ConsumeOptions consume;
   std::string ranks = "all";
-  const CLI::Option* epochs = nullptr;
+  std::optional<CommandOption> epochs;
   std::string cursor_out;
   bool quiet = false;
 };
@@ -207,7 +207,7 @@ void AddConsumeCommand(Tool& tool) {
   const auto options = std::make_shared<Options>();
   SessionOptions& session = options->consume.session;
   session.job = "consume";
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "consume", "Read a job's batches as a trainer would, and say how fast they came",
       "  millrace consume train.yaml --address 127.0.0.1:7700 --job try --world-size 2\n"
       "  millrace consume train.yaml --job try --world-size 8 --ranks 0,1 --epochs 3\n"
@@ -216,31 +216,31 @@ void AddConsumeCommand(Tool& tool) {
       "--epoch\n"
       "Several ranks are a thread and a session each. Ctrl-C ends them where they are.\n",
       [options] { return RunConsume(*options); });
-  command->add_option("pipeline", session.pipeline_file, "the pipeline's YAML file")
-      ->required()
-      ->type_name("PIPELINE");
+  command.AddOption("pipeline", &session.pipeline_file, "the pipeline's YAML file")
+      .Required()
+      .TypeName("PIPELINE");
   AddSessionFlags(command, session);
-  options->epochs = command->get_option("--epochs")->default_str("1, without --steps");
-  command->add_option("--ranks", options->ranks, "ranks to read: all, or numbers like 0,1")
-      ->type_name("RANKS")
-      ->capture_default_str();
-  command->add_option("--steps", options->consume.steps, "batches of each rank, then stop")
-      ->type_name("N")
-      ->transform(WholeNumber(1));
-  command->add_option("--cursor-out", options->cursor_out, "file for the cursor at the end")
-      ->type_name("FILE");
-  command->add_option("--out", options->consume.out_dir, "folder for every batch in packed form")
-      ->type_name("DIR");
-  command->add_option("--log", options->consume.log_file, "file with a line for every batch")
-      ->type_name("FILE");
+  options->epochs = command.Find("--epochs")->Default("1, without --steps");
+  command.AddOption("--ranks", &options->ranks, "ranks to read: all, or numbers like 0,1")
+      .TypeName("RANKS")
+      .ShowDefault();
+  command.AddOption("--steps", &options->consume.steps, "batches of each rank, then stop")
+      .TypeName("N")
+      .Check(WholeNumber(1));
+  command.AddOption("--cursor-out", &options->cursor_out, "file for the cursor at the end")
+      .TypeName("FILE");
+  command.AddOption("--out", &options->consume.out_dir, "folder for every batch in packed form")
+      .TypeName("DIR");
+  command.AddOption("--log", &options->consume.log_file, "file with a line for every batch")
+      .TypeName("FILE");
   command
-      ->add_option("--delay", options->consume.delay_seconds,
-                   "seconds to wait after each batch, as a training step takes")
-      ->type_name("SECONDS")
-      ->check(Seconds());
-  command->add_flag("--lockstep", options->consume.lockstep,
-                    "no rank takes a batch before all have the one before");
-  command->add_flag("--quiet", options->quiet, "log errors only");
+      .AddOption("--delay", &options->consume.delay_seconds,
+                 "seconds to wait after each batch, as a training step takes")
+      .TypeName("SECONDS")
+      .Check(Seconds());
+  command.AddFlag("--lockstep", options->consume.lockstep,
+                  "no rank takes a batch before all have the one before");
+  command.AddFlag("--quiet", options->quiet, "log errors only");
 }
 
 }  // namespace millrace::cli

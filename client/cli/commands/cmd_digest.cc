@@ -36,10 +36,6 @@ struct DigestOptions {
   std::string from;
 };
 
-std::string Dump(const Json& line) {
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 /// The first line: files, sizes and names.
 Result<Json> Header(const std::string& dataset_id, const DatasetIndex& index,
                     bool restrict_to_spine, const Plan& plan) {
@@ -47,9 +43,10 @@ Result<Json> Header(const std::string& dataset_id, const DatasetIndex& index,
   MILLRACE_ASSIGN_OR_RETURN(
       const auto vocabulary,
       CoqVocabulary::Decode(std::make_shared<const NamedTables>(std::move(tables))));
-  Json header = {{"format", 1}, {"dataset", dataset_id}};
-  Json& files = header["files"] = Json::array();
+  Json header = Json::Object{{"format", 1}, {"dataset", dataset_id}};
+  Json::Array files;
   for (std::uint32_t f = 0; f < index.files().size(); ++f) files.push_back(index.file_name(f));
+  header["files"] = std::move(files);
   header["proof_states"] = plan.source()->examples();
   header["definition_clusters"] = index.clusters().size();
   const TextColumn& label_names = vocabulary->node_label_names();
@@ -57,16 +54,20 @@ Result<Json> Header(const std::string& dataset_id, const DatasetIndex& index,
   header["edge_labels"] = plan.expand().edge_labels();
   header["base_node_labels"] = vocabulary->classes();
   header["tactics"] = vocabulary->tactics().size();
-  Json& idents = header["tactic_idents"] = Json::array();
-  Json& arguments = header["tactic_args"] = Json::array();
-  Json& names = header["tactic_names"] = Json::array();
-  Json& tactic_counts = header["tactic_counts"] = Json::array();
+  Json::Array idents;
+  Json::Array arguments;
+  Json::Array names;
+  Json::Array tactic_counts;
   for (const TacticEntry& tactic : vocabulary->tactics()) {
     idents.push_back(tactic.ident);
     arguments.push_back(tactic.arguments);
     names.push_back(tactic.base_text);
     tactic_counts.push_back(tactic.count);
   }
+  header["tactic_idents"] = std::move(idents);
+  header["tactic_args"] = std::move(arguments);
+  header["tactic_names"] = std::move(names);
+  header["tactic_counts"] = std::move(tactic_counts);
   StreamDigest name_digest;
   for (std::size_t i = 0; i < label_names.size(); ++i) name_digest.AddText(label_names[i]);
   header["definition_names_digest"] = name_digest.Finish();
@@ -96,10 +97,10 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
     const ExampleId id(e);
     const std::uint32_t split = plan.SplitLabel(id);
     const auto print_dropped = [&](std::string_view reason) {
-      Json line = {{"kind", kind}, {"id", e}};
+      Json line = Json::Object{{"kind", kind}, {"id", e}};
       if (!is_definition) line["split"] = split;
       line["dropped"] = reason;
-      return PrintLine(Dump(line));
+      return PrintLine(line.ToText());
     };
     progress.Add(1);
     if (!plan.Selects(id)) {
@@ -117,8 +118,9 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
                               Expand(*batch, DType::kInt32, pool));
     const bool with_arrays = full > 0;
     if (with_arrays) --full;
-    MILLRACE_RETURN_IF_ERROR(PrintLine(Dump(
-        ExampleLine(*delivered, plan.expand(), source.Describe(id), kind, e, split, with_arrays))));
+    MILLRACE_RETURN_IF_ERROR(PrintLine(
+        ExampleLine(*delivered, plan.expand(), source.Describe(id), kind, e, split, with_arrays)
+            .ToText()));
   }
   return OkStatus();
 }
@@ -149,7 +151,7 @@ Status PrintAllExamples(LocalPlans& offline, std::uint64_t full) {
   MILLRACE_ASSIGN_OR_RETURN(const Json header,
                             Header(offline.pipeline().dataset(), coq->index(),
                                    parts.Get<CoqNumberingPart>().restrict_to_spine, *proof_states));
-  MILLRACE_RETURN_IF_ERROR(PrintLine(Dump(header)));
+  MILLRACE_RETURN_IF_ERROR(PrintLine(header.ToText()));
   MILLRACE_RETURN_IF_ERROR(PrintExamples(*proof_states, "proof_state", full));
   return PrintExamples(*definitions, "definition", full);
 }
@@ -187,7 +189,7 @@ Status RunDigest(const DigestOptions& options) {
 
 void AddDigestCommand(Tool& tool) {
   const auto options = std::make_shared<DigestOptions>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "digest", "print every example, or every batch of an epoch, as one line with its hash",
       "  millrace digest train.yaml --dataset stdlib=/data/stdlib > examples.jsonl\n"
       "  millrace digest train.yaml --dataset stdlib=/data/stdlib --epoch 0 --world-size 8\n"
@@ -195,22 +197,22 @@ void AddDigestCommand(Tool& tool) {
       [options] { return RunDigest(*options); });
   options->offline.AddTo(command);
   command
-      ->add_option("--full", options->full, "with the arrays of the first N examples of each kind")
-      ->type_name("N")
-      ->transform(WholeNumber());
-  command->add_option("--epoch", options->epoch, "print the batches of this epoch")
-      ->type_name("E")
-      ->transform(WholeNumber(0, StepArithmetic::kMaxEpoch))
-      ->excludes("--full");
-  command->add_option("--world-size", options->world_size, "ranks that share the epoch")
-      ->type_name("W")
-      ->transform(WholeNumber(1, kMaxWorldSize))
-      ->needs("--epoch");
+      .AddOption("--full", &options->full, "with the arrays of the first N examples of each kind")
+      .TypeName("N")
+      .Check(WholeNumber());
+  command.AddOption("--epoch", &options->epoch, "print the batches of this epoch")
+      .TypeName("E")
+      .Check(WholeNumber(0, StepArithmetic::kMaxEpoch))
+      .Excludes("--full");
+  command.AddOption("--world-size", &options->world_size, "ranks that share the epoch")
+      .TypeName("W")
+      .Check(WholeNumber(1, kMaxWorldSize))
+      .Needs("--epoch");
   command
-      ->add_option("--from", options->from,
-                   "position in the epoch to begin at: examples that come before")
-      ->type_name("POSITION")
-      ->needs("--epoch");
+      .AddOption("--from", &options->from,
+                 "position in the epoch to begin at: examples that come before")
+      .TypeName("POSITION")
+      .Needs("--epoch");
 }
 
 }  // namespace millrace::cli

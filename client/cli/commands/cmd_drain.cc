@@ -17,7 +17,7 @@
 namespace millrace::cli {
 namespace {
 
-constexpr double kAnswerSeconds = 10;
+constexpr double kDrainAnswerSeconds = 10;
 constexpr std::chrono::duration<double> kLookEvery{0.2};
 
 struct DrainArguments {
@@ -41,14 +41,14 @@ Status Drain(const DrainArguments& options) {
   request.set_worker(options.worker);
   MILLRACE_ASSIGN_OR_RETURN(
       const v1::DrainWorkerResponse drained,
-      connector->DrainWorker(options.connection.address, request, kAnswerSeconds));
+      connector->DrainWorker(options.connection.address, request, kDrainAnswerSeconds));
   std::stop_source stop;
   const StopSignals signals([&stop] { stop.request_stop(); });
   const auto end =
       std::chrono::steady_clock::now() + std::chrono::duration<double>(options.timeout_seconds);
   while (true) {
     const Result<v1::ServiceStatus> status =
-        connector->GetStatus(options.connection.address, kAnswerSeconds);
+        connector->GetStatus(options.connection.address, kDrainAnswerSeconds);
     if (status.ok() && LeasesOf(*status, drained.id()) == 0) {
       std::printf("worker %s is empty\n", options.worker.c_str());
       return OkStatus();
@@ -71,19 +71,19 @@ Status Drain(const DrainArguments& options) {
 
 void AddDrainCommand(Tool& tool) {
   const auto options = std::make_shared<DrainArguments>();
-  CLI::App* command =
+  CommandLine& command =
       tool.Add("drain", "Give a worker no new work, and wait until its consumers need it no more",
                "  millrace drain host7:4121   # name, address or number, as in millrace status\n"
                "  millrace drain 10.0.0.2:7701 --timeout 60\n",
                [options] { return Drain(*options); });
-  command->add_option("worker", options->worker, "name, address or number of the worker")
-      ->required()
-      ->type_name("WORKER");
+  command.AddOption("worker", &options->worker, "name, address or number of the worker")
+      .Required()
+      .TypeName("WORKER");
   AddConnection(command, options->connection);
-  command->add_option("--timeout", options->timeout_seconds, "seconds to wait until it is empty")
-      ->check(Seconds())
-      ->type_name("SECONDS")
-      ->capture_default_str();
+  command.AddOption("--timeout", &options->timeout_seconds, "seconds to wait until it is empty")
+      .Check(Seconds())
+      .TypeName("SECONDS")
+      .ShowDefault();
 }
 
 }  // namespace millrace::cli

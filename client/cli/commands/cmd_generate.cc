@@ -17,6 +17,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
+#include "common/base/parse_number.h"
 #include "server/dataset/kinds/product_kinds.h"
 
 namespace millrace::cli {
@@ -98,39 +99,39 @@ std::map<std::string, SharedOption> OptionsOfAllKinds() {
   return options;
 }
 
-void AddWordOption(CLI::App* command, const SharedOption& shared,
+void AddWordOption(CommandLine& command, const SharedOption& shared,
                    const std::function<void(std::uint64_t)>& take) {
   const std::vector<std::string>& words = shared.option.words;
   const auto take_word = [words, take](const std::string& word) {
     take(static_cast<std::uint64_t>(std::find(words.begin(), words.end(), word) - words.begin()));
   };
-  CLI::Option* option =
-      command->add_option_function<std::string>("--" + shared.option.name, take_word, shared.help)
-          ->check(CLI::IsMember(words))
-          ->type_name(fmt::format("{{{}}}", fmt::join(words, "|")));
-  if (shared.option.usual) option->default_str(words.at(*shared.option.usual));
+  CommandOption option = command.AddOption("--" + shared.option.name, take_word, shared.help)
+                             .OneOf(words)
+                             .TypeName(fmt::format("{{{}}}", fmt::join(words, "|")));
+  if (shared.option.usual) option.Default(words.at(*shared.option.usual));
 }
 
 }  // namespace
 
 void AddGenerateCommand(Tool& tool) {
   const auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command = tool.Add("generate", "write a made-up dataset with the shapes of real ones",
-                               "  millrace generate data\n"
-                               "  millrace generate data --nodes 10000000 --seed 7\n"
-                               "  millrace generate data --files 20 --definitions 3000 "
-                               "--proof-states 10000 --nodes 500000\n",
-                               [arguments] { return Generate(*arguments); });
-  command->add_option("dir", arguments->dir, "folder to write to; made if it does not exist")
-      ->required()
-      ->type_name("DIR");
-  command->add_option("--kind", arguments->kind, "kind of the dataset")->capture_default_str();
+  CommandLine& command =
+      tool.Add("generate", "write a made-up dataset with the shapes of real ones",
+               "  millrace generate data\n"
+               "  millrace generate data --nodes 10000000 --seed 7\n"
+               "  millrace generate data --files 20 --definitions 3000 "
+               "--proof-states 10000 --nodes 500000\n",
+               [arguments] { return Generate(*arguments); });
+  command.AddOption("dir", &arguments->dir, "folder to write to; made if it does not exist")
+      .Required()
+      .TypeName("DIR");
+  command.AddOption("--kind", &arguments->kind, "kind of the dataset").ShowDefault();
   for (const auto& [name, shared] : OptionsOfAllKinds()) {
     const auto take = [arguments, name = name](std::uint64_t number) {
       arguments->numbers[name] = number;
     };
     if (shared.option.flag) {
-      command->add_flag_callback(
+      command.AddFlag(
           "--" + name, [take] { take(1); }, shared.help);
       continue;
     }
@@ -138,10 +139,15 @@ void AddGenerateCommand(Tool& tool) {
       AddWordOption(command, shared, take);
       continue;
     }
-    CLI::Option* option =
-        command->add_option_function<std::uint64_t>("--" + name, take, shared.help)
-            ->transform(WholeNumber(shared.option.min, shared.option.max));
-    if (shared.option.usual) option->default_str(std::to_string(*shared.option.usual));
+    CommandOption option =
+        command
+            .AddOption(
+                "--" + name,
+                [take](const std::string& number) { take(*ParseNumber<std::uint64_t>(number)); },
+                shared.help)
+            .Check(WholeNumber(shared.option.min, shared.option.max))
+            .TypeName("UINT");
+    if (shared.option.usual) option.Default(std::to_string(*shared.option.usual));
   }
 }
 

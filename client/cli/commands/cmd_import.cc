@@ -80,13 +80,12 @@ Status Import(const std::vector<std::string>& given) {
 }  // namespace
 
 void AddImportCommand(Tool& tool) {
-  // Made first, because the work needs the command that it is of.
-  const auto command = std::make_shared<CLI::App*>();
-  *command = tool.Add("import", "Bring data of other frameworks into records, or edges into graphs",
-                      "", [command] { return Import((*command)->remaining()); });
+  const auto rest = std::make_shared<std::vector<std::string>>();
+  CommandLine& command =
+      tool.Add("import", "Bring data of other frameworks into records, or edges into graphs", "",
+               [rest] { return Import(*rest); });
   // The package reads the arguments, and has the help.
-  (*command)->set_help_flag();
-  (*command)->prefix_command();
+  command.TakeRest(*rest);
 }
 
 }  // namespace millrace::cli

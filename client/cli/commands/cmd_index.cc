@@ -40,7 +40,7 @@ Status RunIndex(const IndexArguments& options) {
 
 void AddIndexCommand(Tool& tool) {
   const auto options = std::make_shared<IndexArguments>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "index", "Read and check a dataset, and write its index",
       "  millrace index data\n"
       "  millrace index /mnt/readonly --index /var/lib/millrace/stdlib.index\n"
@@ -50,14 +50,14 @@ void AddIndexCommand(Tool& tool) {
       [options] { return RunIndex(*options); });
   AddDatasetFolder(command, options->dir);
   command
-      ->add_option("--index", options->open.index_file,
-                   "file of the index (default: DIR/.millrace.index, or in the cache if DIR "
-                   "cannot be written)")
-      ->type_name("FILE");
+      .AddOption("--index", &options->open.index_file,
+                 "file of the index (default: DIR/.millrace.index, or in the cache if DIR "
+                 "cannot be written)")
+      .TypeName("FILE");
   AddThreads(command, options->open);
   AddSkipBad(command, options->open.skip_bad);
-  command->add_flag("--force", options->open.force,
-                    "build even if the index fits the files, and read them all");
+  command.AddFlag("--force", options->open.force,
+                  "build even if the index fits the files, and read them all");
 }
 
 }  // namespace millrace::cli

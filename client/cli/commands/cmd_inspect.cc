@@ -126,7 +126,7 @@ Status RunInspect(const InspectOptions& options) {
 
 void AddInspectCommand(Tool& tool) {
   const auto options = std::make_shared<InspectOptions>();
-  CLI::App* command =
+  CommandLine& command =
       tool.Add("inspect", "print what a pipeline comes down to, or what a dataset holds",
                "  millrace inspect train.yaml\n"
                "  millrace inspect train.yaml --variant valid --set batch.size=64\n"
@@ -137,34 +137,31 @@ void AddInspectCommand(Tool& tool) {
                "  millrace inspect --operations\n",
                [options] { return RunInspect(*options); });
   options->offline.AddTo(command);
-  command->get_option("pipeline")
-      ->required(false)
-      ->type_name("PIPELINE|DIR")
-      ->description("pipeline file (YAML), or a dataset's folder");
-  command->add_flag("--stages", options->stages,
-                    "print every stage's parameters, defaults and help");
-  command->add_flag("--operations", options->operations,
-                    "print every operation's inputs, parameters, defaults and help");
+  command.Find("pipeline")
+      ->Required(false)
+      .TypeName("PIPELINE|DIR")
+      .Help("pipeline file (YAML), or a dataset's folder");
+  command.AddFlag("--stages", options->stages, "print every stage's parameters, defaults and help");
+  command.AddFlag("--operations", options->operations,
+                  "print every operation's inputs, parameters, defaults and help");
   command
-      ->add_flag(
-          "--plan", options->plan,
-          "print every tensor: its operation, type and place, what it takes, and what travels")
-      ->needs("--dataset");
-  command->add_flag("--dot", options->dot, "print the graph of tensors for Graphviz")
-      ->needs("--dataset");
+      .AddFlag("--plan", options->plan,
+               "print every tensor: its operation, type and place, what it takes, and what travels")
+      .Needs("--dataset");
+  command.AddFlag("--dot", options->dot, "print the graph of tensors for Graphviz")
+      .Needs("--dataset");
   command
-      ->add_option("--sample", options->sample.examples,
-                   "with --dataset: examples to build for the figures; 0: all of an epoch")
-      ->type_name("N")
-      ->transform(WholeNumber())
-      ->needs("--dataset")
-      ->capture_default_str();
-  command
-      ->add_option("--world-size", options->sample.world_size, "with --dataset: ranks of the job")
-      ->type_name("W")
-      ->transform(WholeNumber(1, kMaxWorldSize))
-      ->needs("--dataset")
-      ->capture_default_str();
+      .AddOption("--sample", &options->sample.examples,
+                 "with --dataset: examples to build for the figures; 0: all of an epoch")
+      .TypeName("N")
+      .Check(WholeNumber())
+      .Needs("--dataset")
+      .ShowDefault();
+  command.AddOption("--world-size", &options->sample.world_size, "with --dataset: ranks of the job")
+      .TypeName("W")
+      .Check(WholeNumber(1, kMaxWorldSize))
+      .Needs("--dataset")
+      .ShowDefault();
 }
 
 }  // namespace millrace::cli

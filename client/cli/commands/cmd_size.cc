@@ -95,40 +95,40 @@ Status RunSize(const SizeArguments& options) {
 
 void AddSizeCommand(Tool& tool) {
   const auto options = std::make_shared<SizeArguments>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "size", "say how many cores, workers, how much memory, network and disk a training needs",
       "  millrace size train.yaml --dataset stdlib=/data/stdlib --gpus 8 --step-ms 120\n"
       "Builds a sample of batches on one thread, without a server, and shows the arithmetic.\n",
       [options] { return RunSize(*options); });
   options->offline.AddTo(command);
-  command->add_option("--gpus", options->gpus, "GPUs, each with one consumer")
-      ->required()
-      ->type_name("N")
-      ->transform(WholeNumber(1, kMaxWorldSize));
+  command.AddOption("--gpus", &options->gpus, "GPUs, each with one consumer")
+      .Required()
+      .TypeName("N")
+      .Check(WholeNumber(1, kMaxWorldSize));
   command
-      ->add_option("--step-ms", options->step_ms,
-                   "milliseconds of one step of the training, in which each GPU takes one batch")
-      ->required()
-      ->type_name("MS")
-      ->check(Decimal(0.01, 1e9, "milliseconds"));
+      .AddOption("--step-ms", &options->step_ms,
+                 "milliseconds of one step of the training, in which each GPU takes one batch")
+      .Required()
+      .TypeName("MS")
+      .Check(Decimal(0.01, 1e9, "milliseconds"));
   command
-      ->add_option("--reserve", options->reserve_percent,
-                   "percent of the cores that are added for what is not measured")
-      ->type_name("PERCENT")
-      ->check(Decimal(0, 1000, "percent"))
-      ->capture_default_str();
+      .AddOption("--reserve", &options->reserve_percent,
+                 "percent of the cores that are added for what is not measured")
+      .TypeName("PERCENT")
+      .Check(Decimal(0, 1000, "percent"))
+      .ShowDefault();
   command
-      ->add_option("--worker-cores", options->worker_cores,
-                   "cores of one worker (default: the CPUs of this host)")
-      ->type_name("N")
-      ->transform(WholeNumber(1, kMaxThreads));
+      .AddOption("--worker-cores", &options->worker_cores,
+                 "cores of one worker (default: the CPUs of this host)")
+      .TypeName("N")
+      .Check(WholeNumber(1, kMaxThreads));
   command
-      ->add_option("--seconds", options->seconds,
-                   "the sample ends after so long, even if its mean is not steady yet")
-      ->check(Seconds(0))
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  command->add_flag("--json", options->json, "print one JSON object");
+      .AddOption("--seconds", &options->seconds,
+                 "the sample ends after so long, even if its mean is not steady yet")
+      .Check(Seconds(0))
+      .TypeName("SECONDS")
+      .ShowDefault();
+  command.AddFlag("--json", options->json, "print one JSON object");
 }
 
 }  // namespace millrace::cli

@@ -91,48 +91,48 @@ Status EndJob(const StatusArguments& options) {
   return OkStatus();
 }
 
-void AddShowOptions(CLI::App* command, StatusArguments& options) {
+void AddShowOptions(CommandLine& command, StatusArguments& options) {
   AddConnection(command, options.connection);
-  command->add_option("--format", options.format, "table or json")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
-  command->add_flag("--watch", options.watch, "again and again, until Ctrl-C");
-  command->add_option("--period", options.period_seconds, "seconds between two looks")
-      ->check(Seconds(0.1))
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  command->add_option("--timeout", options.timeout_seconds, "seconds to wait for an answer")
-      ->check(Seconds())
-      ->type_name("SECONDS")
-      ->capture_default_str();
+  command.AddOption("--format", &options.format, "table or json")
+      .OneOf({"table", "json"})
+      .ShowDefault();
+  command.AddFlag("--watch", options.watch, "again and again, until Ctrl-C");
+  command.AddOption("--period", &options.period_seconds, "seconds between two looks")
+      .Check(Seconds(0.1))
+      .TypeName("SECONDS")
+      .ShowDefault();
+  command.AddOption("--timeout", &options.timeout_seconds, "seconds to wait for an answer")
+      .Check(Seconds())
+      .TypeName("SECONDS")
+      .ShowDefault();
 }
 
 }  // namespace
 
 void AddStatusCommand(Tool& tool) {
   const auto options = std::make_shared<StatusArguments>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "status", "Show datasets, jobs, workers and consumers",
       "  millrace status --address 127.0.0.1:7700 --watch\n"
       "  millrace status --details\n"
       "  millrace status --format json\n",
       [options] { return Show(*options, options->details ? &DetailedStatusTable : &StatusTable); });
   AddShowOptions(command, *options);
-  command->add_flag("--details", options->details,
-                    "add what each consumer grants its workers, and which workers it avoids");
+  command.AddFlag("--details", options->details,
+                  "add what each consumer grants its workers, and which workers it avoids");
 }
 
 void AddJobsCommand(Tool& tool) {
   const auto options = std::make_shared<StatusArguments>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "jobs", "Show jobs, or end one",
       "  millrace jobs\n"
       "  millrace jobs end NAME   # turns a stuck trainer's sessions out\n",
       [options] { return options->job.empty() ? Show(*options, &JobsTable) : EndJob(*options); });
   AddShowOptions(command, *options);
-  CLI::App* end = command->add_subcommand("end", "End a job: all its sessions are turned out");
-  end->add_option("name", options->job, "name of the job")->required()->type_name("NAME");
-  end->fallthrough();  // allows --address after the name
+  CommandLine& end = command.AddCommand("end", "End a job: all its sessions are turned out");
+  end.AddOption("name", &options->job, "name of the job").Required().TypeName("NAME");
+  end.FallThrough();  // allows --address after the name
 }
 
 }  // namespace millrace::cli

@@ -246,7 +246,7 @@ Status ShowScreen(const TopArguments& options) {
 
 void AddTopCommand(Tool& tool) {
   const auto options = std::make_shared<TopArguments>();
-  CLI::App* command = tool.Add(
+  CommandLine& command = tool.Add(
       "top", "Watch workers, consumers and who waits for whom",
       "  millrace top --address 127.0.0.1:7700\n"
       "  millrace top --once --sort waited   # one frame as text\n"
@@ -256,14 +256,14 @@ void AddTopCommand(Tool& tool) {
         return options->once || !Terminal::Usable() ? PrintFrames(*options) : ShowScreen(*options);
       });
   AddConnection(command, options->connection);
-  command->add_option("--period", options->period_seconds, "seconds between two looks")
-      ->check(Seconds(0.1))
-      ->type_name("SECONDS")
-      ->capture_default_str();
-  command->add_option("--sort", options->sort, "what comes first: name, rate or waited")
-      ->check(CLI::IsMember({"name", "rate", "waited"}))
-      ->capture_default_str();
-  command->add_flag("--once", options->once, "one frame, as soon as rates are known, then end");
+  command.AddOption("--period", &options->period_seconds, "seconds between two looks")
+      .Check(Seconds(0.1))
+      .TypeName("SECONDS")
+      .ShowDefault();
+  command.AddOption("--sort", &options->sort, "what comes first: name, rate or waited")
+      .OneOf({"name", "rate", "waited"})
+      .ShowDefault();
+  command.AddFlag("--once", options->once, "one frame, as soon as rates are known, then end");
 }
 
 }  // namespace millrace::cli

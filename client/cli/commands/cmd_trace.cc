@@ -26,7 +26,7 @@ constexpr std::size_t kMostSpans = 2'000'000;
 /// Time that the dispatcher may take beyond the trace itself: it waits 2 s for late spans, and
 /// longer if we take them slowly.
 constexpr std::chrono::seconds kLateness(30);
-constexpr double kAnswerSeconds = 10;
+constexpr double kTraceAnswerSeconds = 10;
 
 struct TraceArguments {
   Connection connection;
@@ -119,7 +119,7 @@ Status RunTrace(const TraceArguments& options) {
   connector->WaitForStreams(Connector::kStreamsEndSeconds);
   if (!recording.ok() && recording.status().code() == StatusCode::kUnavailable) {
     // A question finds out better than a stream why there is no connection.
-    const auto asked = connector->GetStatus(options.connection.address, kAnswerSeconds);
+    const auto asked = connector->GetStatus(options.connection.address, kTraceAnswerSeconds);
     if (!asked.ok()) return asked.status();
   }
   if (!recording.ok()) {
@@ -136,16 +136,16 @@ Status RunTrace(const TraceArguments& options) {
 
 void AddTraceCommand(Tool& tool) {
   const auto options = std::make_shared<TraceArguments>();
-  CLI::App* command =
+  CommandLine& command =
       tool.Add("trace", "Record what everybody does for some seconds, batch by batch",
                "  millrace trace --seconds 5 > trace.json   # open it at https://ui.perfetto.dev\n"
                "Ctrl-C ends it earlier.\n",
                [options] { return RunTrace(*options); });
   AddConnection(command, options->connection);
-  command->add_option("--seconds", options->seconds, "how long to record")
-      ->transform(WholeNumber(1, 600))
-      ->type_name("SECONDS")
-      ->capture_default_str();
+  command.AddOption("--seconds", &options->seconds, "how long to record")
+      .Check(WholeNumber(1, 600))
+      .TypeName("SECONDS")
+      .ShowDefault();
 }
 
 }  // namespace millrace::cli

@@ -32,13 +32,13 @@ Status Explain(const TuneArguments& options) {
 
 void AddTuneCommand(Tool& tool) {
   const auto options = std::make_shared<TuneArguments>();
-  CLI::App* command =
+  CommandLine& command =
       tool.Add("tune", "Tell how a job's consumers and the workers have tuned themselves, and why",
                "  millrace tune --explain train   # a job, as in millrace status\n",
                [options] { return Explain(*options); });
-  command->add_option("--explain", options->job, "the job whose story is told")
-      ->required()
-      ->type_name("JOB");
+  command.AddOption("--explain", &options->job, "the job whose story is told")
+      .Required()
+      .TypeName("JOB");
   AddConnection(command, options->connection);
 }
 

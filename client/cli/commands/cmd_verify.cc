@@ -30,7 +30,7 @@ Status Verify(const VerifyArguments& options) {
 
 void AddVerifyCommand(Tool& tool) {
   const auto options = std::make_shared<VerifyArguments>();
-  CLI::App* command =
+  CommandLine& command =
       tool.Add("verify", "Compare every file of a dataset with its index, byte for byte",
                "  millrace verify data\n"
                "Files that differ, are gone or are not indexed are all listed; the exit code is "

@@ -75,21 +75,21 @@ Status Warm(const WarmArguments& options) {
 
 void AddWarmCommand(Tool& tool) {
   const auto options = std::make_shared<WarmArguments>();
-  CLI::App* command = tool.Add("warm", "Read a dataset ahead into the page cache",
-                               "  millrace warm data\n"
-                               "  millrace warm papers --arrays indptr,indices,node_feature/x\n"
-                               "Says how much was there already, and whether all of it fits.\n",
-                               [options] { return Warm(*options); });
+  CommandLine& command = tool.Add("warm", "Read a dataset ahead into the page cache",
+                                  "  millrace warm data\n"
+                                  "  millrace warm papers --arrays indptr,indices,node_feature/x\n"
+                                  "Says how much was there already, and whether all of it fits.\n",
+                                  [options] { return Warm(*options); });
   AddDatasetFolder(command, options->dir);
   command
-      ->add_option("--arrays", options->arrays,
-                   "reads only the files of these arrays of a graph dataset, such as "
-                   "indptr,indices; default: all files")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  command->add_option("--threads", options->warm.threads, "threads that read")
-      ->transform(WholeNumber(1, kMaxThreads))
-      ->capture_default_str();
+      .AddOption("--arrays", &options->arrays,
+                 "reads only the files of these arrays of a graph dataset, such as "
+                 "indptr,indices; default: all files")
+      .Delimiter(',')
+      .OneValueEach();
+  command.AddOption("--threads", &options->warm.threads, "threads that read")
+      .Check(WholeNumber(1, kMaxThreads))
+      .ShowDefault();
 }
 
 }  // namespace millrace::cli

@@ -177,26 +177,26 @@ Status RunWhere(const WhereOptions& options) {
 
 void AddWhereCommand(Tool& tool) {
   const auto options = std::make_shared<WhereOptions>();
-  CLI::App* command =
+  CommandLine& command =
       tool.Add("where", "say at which epoch, step, rank and row an example comes",
                "  millrace where train.yaml --dataset stdlib=/data/stdlib --example 1234 "
                "--world-size 8 --epochs 0-9\n",
                [options] { return RunWhere(*options); });
   options->offline.AddTo(command);
-  command->add_option("--example", options->example, "number of the example")
-      ->required()
-      ->type_name("N")
-      ->transform(WholeNumber());
+  command.AddOption("--example", &options->example, "number of the example")
+      .Required()
+      .TypeName("N")
+      .Check(WholeNumber());
   AddBranch(command, options->branch);
-  command->add_option("--world-size", options->world_size, "ranks that share an epoch")
-      ->type_name("W")
-      ->transform(WholeNumber(1, kMaxWorldSize));
-  command->add_option("--epochs", options->epochs, "epochs to look at")->type_name("A-B");
+  command.AddOption("--world-size", &options->world_size, "ranks that share an epoch")
+      .TypeName("W")
+      .Check(WholeNumber(1, kMaxWorldSize));
+  command.AddOption("--epochs", &options->epochs, "epochs to look at").TypeName("A-B");
   command
-      ->add_option("--from", options->from,
-                   "position in the first of the epochs at which its steps begin: examples that "
-                   "come before")
-      ->type_name("POSITION");
+      .AddOption("--from", &options->from,
+                 "position in the first of the epochs at which its steps begin: examples that "
+                 "come before")
+      .TypeName("POSITION");
 }
 
 }  // namespace millrace::cli

@@ -6,17 +6,17 @@
 
 namespace millrace::cli {
 
-void AddConnection(CLI::App* command, Connection& connection) {
+void AddConnection(CommandLine& command, Connection& connection) {
   const SessionOption& address = *FindSessionOption("address");
-  command->add_option("--address", connection.address, std::string(address.help))
-      ->type_name(std::string(address.type_name))
-      ->capture_default_str()
-      ->check([&address](const std::string& given) {
+  command.AddOption("--address", &connection.address, std::string(address.help))
+      .TypeName(std::string(address.type_name))
+      .ShowDefault()
+      .Check([&address](const std::string& given) {
         return address.check(address.name, given).message();
       });
   const SessionOption& tls = *FindSessionOption("tls");
-  command->add_option("--tls", connection.tls, std::string(tls.help))
-      ->type_name(std::string(tls.type_name));
+  command.AddOption("--tls", &connection.tls, std::string(tls.help))
+      .TypeName(std::string(tls.type_name));
 }
 
 Result<std::shared_ptr<Connector>> Connect(const Connection& connection) {

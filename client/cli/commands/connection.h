@@ -4,9 +4,8 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/result.h"
+#include "common/command_line/command_line.h"
 #include "common/transport/stream.h"
 
 namespace millrace::cli {
@@ -17,7 +16,7 @@ struct Connection {
 };
 
 /// Adds --address, which takes one dispatcher or several, and --tls.
-void AddConnection(CLI::App* command, Connection& connection);
+void AddConnection(CommandLine& command, Connection& connection);
 
 /// Errors are those of TlsFolder::Open.
 Result<std::shared_ptr<Connector>> Connect(const Connection& connection);

@@ -18,22 +18,22 @@ std::string KindLine(const DatasetFolder& folder) {
   return fmt::format("kind             {}\n", folder.kind->name());
 }
 
-void AddDatasetFolder(CLI::App* command, std::string& text) {
-  command->add_option("dir", text, "folder of the dataset; KIND:DIR tells its kind")
-      ->required()
-      ->type_name("DIR");
+void AddDatasetFolder(CommandLine& command, std::string& text) {
+  command.AddOption("dir", &text, "folder of the dataset; KIND:DIR tells its kind")
+      .Required()
+      .TypeName("DIR");
 }
 
-void AddIndexFile(CLI::App* command, DatasetOpenOptions& options) {
+void AddIndexFile(CommandLine& command, DatasetOpenOptions& options) {
   command
-      ->add_option("--index", options.index_file,
-                   "file of the index (default: where `millrace index` puts it)")
-      ->type_name("FILE");
+      .AddOption("--index", &options.index_file,
+                 "file of the index (default: where `millrace index` puts it)")
+      .TypeName("FILE");
 }
 
-void AddThreads(CLI::App* command, DatasetOpenOptions& options) {
-  command->add_option("--threads", options.threads, "threads (default: all processors)")
-      ->transform(WholeNumber(1, kMaxThreads));
+void AddThreads(CommandLine& command, DatasetOpenOptions& options) {
+  command.AddOption("--threads", &options.threads, "threads (default: all processors)")
+      .Check(WholeNumber(1, kMaxThreads));
 }
 
 Result<std::string> WithProgress(

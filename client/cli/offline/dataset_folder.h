@@ -6,9 +6,8 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "common/base/result.h"
+#include "common/command_line/command_line.h"
 #include "server/dataset/dataset_kind.h"
 
 namespace millrace::cli {
@@ -27,11 +26,11 @@ Result<DatasetFolder> FindDatasetFolder(const std::string& text);
 std::string KindLine(const DatasetFolder& folder);
 
 /// Registers the argument DIR.
-void AddDatasetFolder(CLI::App* command, std::string& text);
+void AddDatasetFolder(CommandLine& command, std::string& text);
 
 /// Registers --index and --threads.
-void AddIndexFile(CLI::App* command, DatasetOpenOptions& options);
-void AddThreads(CLI::App* command, DatasetOpenOptions& options);
+void AddIndexFile(CommandLine& command, DatasetOpenOptions& options);
+void AddThreads(CommandLine& command, DatasetOpenOptions& options);
 
 /// Calls `work` with options that show progress with a bar, which is named `what`. The bar begins
 /// with the first bytes that are read; none is shown if nothing has to be read.

@@ -34,7 +34,7 @@ bool Travels(const TensorPlan& plan, std::size_t node) {
 }
 
 /// What people call a node: something that only widens a source's tensor has that one's name.
-std::string NameOf(const TensorNode& node) {
+std::string NodeName(const TensorNode& node) {
   return node.implicit ? node.name + " as int64" : node.name;
 }
 
@@ -66,7 +66,7 @@ std::string PlaceOf(const TensorPlan& plan, std::size_t node, bool on_device) {
 std::vector<std::string> InputsOf(const TensorPlan& plan, std::size_t node) {
   std::vector<std::string> inputs;
   for (const std::size_t input : plan.graph().nodes()[node].inputs) {
-    inputs.push_back(NameOf(plan.graph().nodes()[input]));
+    inputs.push_back(NodeName(plan.graph().nodes()[input]));
   }
   return inputs;
 }
@@ -179,7 +179,7 @@ std::string DescribeTensorPlan(const TensorPlan& plan, std::span<const TensorCos
     const std::string bytes = costs.empty() ? "" : fmt::format("{:.1f}", costs[node].bytes);
     const std::string time =
         costs.empty() || is_source ? "" : fmt::format("{:.0f}", costs[node].nanoseconds);
-    text += fmt::format("{:<18} {:<10} {:<24} {:<26} {:<16} {:>9} {:>9}  {}\n", NameOf(made),
+    text += fmt::format("{:<18} {:<10} {:<24} {:<26} {:<16} {:>9} {:>9}  {}\n", NodeName(made),
                         is_source ? "source" : made.operation->name, Names(InputsOf(plan, node)),
                         DescribeTensorType(made.type), PlaceOf(plan, node, on_device[node]), bytes,
                         time, prints[node]);
@@ -212,7 +212,7 @@ std::string TensorPlanDot(const TensorPlan& plan) {
     const TensorNode& made = graph.nodes()[node];
     const bool travels = Travels(plan, node);
     text += fmt::format(
-        "  n{} [label=\"{}\\n{}\\n{}\"{}];\n", node, NameOf(made),
+        "  n{} [label=\"{}\\n{}\\n{}\"{}];\n", node, NodeName(made),
         made.operation == nullptr ? "source" : made.operation->name, DescribeTensorType(made.type),
         travels ? ", style=bold" : (plan.waist().at_consumer[node] ? ", style=rounded" : ""));
     for (const std::size_t input : made.inputs) {

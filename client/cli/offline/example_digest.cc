@@ -75,7 +75,7 @@ Json ExampleLine(const DeliveredBatch& batch, const ExpandSpec& expand,
   const auto global_args = Values(batch, "global_args");
   const bool is_definition = kind == "definition";
 
-  Json line = {{"kind", kind}, {"id", id}, {"split", split}};
+  Json line = Json::Object{{"kind", kind}, {"id", id}, {"split", split}};
   line["nodes"] = node_label.size();
   line["edges"] = edge_source.size();
   if (!is_definition) line["global_context_size"] = global_context.size();

@@ -8,14 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
 #include "common/batch/batch.h"
+#include "common/json/json.h"
 #include "server/dataset/source.h"
 
 namespace millrace::cli {
-
-using Json = nlohmann::ordered_json;
 
 /// XXH64 (seed 0) of a stream of values, as 16 hex digits.
 class StreamDigest {

@@ -84,30 +84,30 @@ Result<std::shared_ptr<PluginRegistry>> OpenPlugins(const std::vector<std::strin
 
 }  // namespace
 
-void OfflineOptions::AddTo(CLI::App* command) {
-  command->add_option("pipeline", pipeline_file, "pipeline file (YAML)")
-      ->required()
-      ->type_name("PIPELINE");
+void OfflineOptions::AddTo(CommandLine& command) {
+  command.AddOption("pipeline", &pipeline_file, "pipeline file (YAML)")
+      .Required()
+      .TypeName("PIPELINE");
   command
-      ->add_option(
-          "--dataset", datasets,
+      .AddOption(
+          "--dataset", &datasets,
           "where a dataset lies: ID=DIR, or DIR for the one that the pipeline names; KIND:DIR "
           "tells its kind")
-      ->type_name("ID=DIR")
-      ->allow_extra_args(false);
+      .TypeName("ID=DIR")
+      .OneValueEach();
   command
-      ->add_option("--plugin", plugins,
-                   "a Python module that the pipeline names, and its folder; its processes run "
-                   "$MILLRACE_PYTHON, or python3")
-      ->type_name("NAME=FOLDER")
-      ->allow_extra_args(false);
-  command->add_option("--index", index_file, "index file of the pipeline's dataset")
-      ->type_name("FILE");
+      .AddOption("--plugin", &plugins,
+                 "a Python module that the pipeline names, and its folder; its processes run "
+                 "$MILLRACE_PYTHON, or python3")
+      .TypeName("NAME=FOLDER")
+      .OneValueEach();
+  command.AddOption("--index", &index_file, "index file of the pipeline's dataset")
+      .TypeName("FILE");
   AddSkipBad(command, skip_bad);
-  command->add_option("--variant", variant, "variant of the pipeline to apply")->type_name("NAME");
-  command->add_option("--set", overrides, "changes one key of the pipeline; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  command.AddOption("--variant", &variant, "variant of the pipeline to apply").TypeName("NAME");
+  command.AddOption("--set", &overrides, "changes one key of the pipeline; may be repeated")
+      .TypeName("KEY=VALUE")
+      .OneValueEach();
 }
 
 std::string DatasetWithKind(LocalPlans& plans, const std::string& dataset) {
@@ -140,9 +140,9 @@ Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::
   return NotFound(fmt::format("--branch {}: expected one of {}", branch, fmt::join(known, ", ")));
 }
 
-void AddBranch(CLI::App* command, std::string& branch) {
-  command->add_option("--branch", branch, "branch of a mix in which --example counts")
-      ->type_name("NAME");
+void AddBranch(CommandLine& command, std::string& branch) {
+  command.AddOption("--branch", &branch, "branch of a mix in which --example counts")
+      .TypeName("NAME");
 }
 
 Result<std::string> ReadTextFile(const std::string& path) {
@@ -228,9 +228,9 @@ Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from
   return start;
 }
 
-void AddSkipBad(CLI::App* command, bool& skip_bad) {
-  command->add_flag("--skip-bad", skip_bad,
-                    "index without bad files and those that need them, as if they did not exist");
+void AddSkipBad(CommandLine& command, bool& skip_bad) {
+  command.AddFlag("--skip-bad", skip_bad,
+                  "index without bad files and those that need them, as if they did not exist");
 }
 
 std::string FactText(const ExampleFact& fact) {

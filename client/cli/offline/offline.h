@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "client/local/local_plans.h"
 #include "common/base/example_description.h"
 #include "common/base/result.h"
+#include "common/command_line/command_line.h"
 #include "common/epoch/position.h"
 
 namespace millrace::cli {
@@ -27,7 +26,7 @@ struct OfflineOptions {
   std::vector<std::string> overrides;
 
   /// Registers PIPELINE, --dataset, --plugin, --index, --skip-bad, --variant and --set.
-  void AddTo(CLI::App* command);
+  void AddTo(CommandLine& command);
 };
 
 /// Reads and parses the pipeline. NotFound for a file that is not there, InvalidArgument for a
@@ -42,7 +41,7 @@ std::string DatasetWithKind(LocalPlans& plans, const std::string& dataset);
 Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::uint64_t example);
 
 /// Registers --branch.
-void AddBranch(CLI::App* command, std::string& branch);
+void AddBranch(CommandLine& command, std::string& branch);
 
 inline constexpr std::size_t kMaxTextFileBytes = std::size_t{1} << 20;
 
@@ -60,7 +59,7 @@ Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from
                             std::uint64_t epoch);
 
 /// Registers --skip-bad of a command that may have to index.
-void AddSkipBad(CLI::App* command, bool& skip_bad);
+void AddSkipBad(CommandLine& command, bool& skip_bad);
 
 /// The value of a fact, as text.
 std::string FactText(const ExampleFact& fact);

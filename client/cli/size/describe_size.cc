@@ -6,12 +6,11 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "common/json/json.h"
 
 namespace millrace::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// A standard error above this is told as noise.
 constexpr double kQuiet = 0.02;
@@ -26,7 +25,7 @@ std::string Digits(double number, int behind_point) {
 }
 
 /// Four significant digits, never with an exponent.
-std::string Number(double number) {
+std::string NumberText(double number) {
   const double rounded = Rounded(number);
   if (rounded == 0) return "0";
   const int exponent = static_cast<int>(std::floor(std::log10(std::abs(rounded))));
@@ -45,16 +44,16 @@ std::string InUnits(double number, const std::array<std::string_view, N>& names,
     unit *= 1000;
     ++i;
   }
-  return fmt::format("{} {}", Number(number / unit), names[i]);
+  return fmt::format("{} {}", NumberText(number / unit), names[i]);
 }
 
 std::string Bytes(double bytes) {
   return InUnits<6>(bytes, {"B", "kB", "MB", "GB", "TB", "PB"}, 1);
 }
 
-std::string Seconds(double seconds) { return InUnits<3>(seconds, {"us", "ms", "s"}, 1e-6); }
+std::string SecondsText(double seconds) { return InUnits<3>(seconds, {"us", "ms", "s"}, 1e-6); }
 
-std::string Percent(double share) { return Number(100 * share) + " %"; }
+std::string Percent(double share) { return NumberText(100 * share) + " %"; }
 
 std::string Count(std::uint64_t count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
@@ -67,26 +66,26 @@ std::string Line(std::string_view label, std::string_view text) {
 
 std::string DescribeSample(const SizeRequest& request, const SizeFacts& facts) {
   const SampleFacts& sample = facts.sample;
-  std::string text = Line(
-      "sample", fmt::format("{} in {} on one thread, of {} in an epoch of {}",
-                            Count(sample.cpu.count, "batch", "batches"), Seconds(sample.seconds),
-                            facts.epoch_batches, Count(request.gpus, "rank", "ranks")));
+  std::string text = Line("sample", fmt::format("{} in {} on one thread, of {} in an epoch of {}",
+                                                Count(sample.cpu.count, "batch", "batches"),
+                                                SecondsText(sample.seconds), facts.epoch_batches,
+                                                Count(request.gpus, "rank", "ranks")));
   text += Line("  CPU", fmt::format("{} a batch mean, {} p99; standard error of the mean {}",
-                                    Seconds(sample.cpu.mean), Seconds(sample.cpu.p99),
+                                    SecondsText(sample.cpu.mean), SecondsText(sample.cpu.p99),
                                     Percent(sample.cpu.error)));
   if (sample.cpu.error > kQuiet) {
     text += Line("", "this is noisy: more --seconds, or a host at rest, make it better");
   }
-  std::string elapsed = Seconds(sample.elapsed_seconds) + " a batch mean, waiting included:";
+  std::string elapsed = SecondsText(sample.elapsed_seconds) + " a batch mean, waiting included:";
   for (const StageCost& stage : sample.stages) {
     elapsed += fmt::format("{} {} {}", elapsed.back() == ':' ? "" : ",", stage.name,
-                           Seconds(stage.seconds));
+                           SecondsText(stage.seconds));
   }
   if (sample.stages.empty()) elapsed.pop_back();
   text += Line("  elapsed", elapsed);
   text += Line("  size", fmt::format("{} packed a batch mean, {} largest; {} examples mean",
                                      Bytes(sample.bytes.mean), Bytes(sample.bytes.largest),
-                                     Number(sample.examples)));
+                                     NumberText(sample.examples)));
   text += Line("  memory", fmt::format("{} before the first batch, {} more for a builder thread",
                                        Bytes(sample.base_bytes), Bytes(sample.builder_bytes)));
   if (facts.python_process_bytes > 0) {
@@ -104,39 +103,40 @@ std::string DescribeDemand(const SizeRequest& request, const SizeFacts& facts,
                            const SizeAnswer& answer) {
   std::string text = Line(
       "demand", fmt::format("{} / {} s a step = {} batches/s", Count(request.gpus, "GPU", "GPUs"),
-                            Given(request.step_seconds), Number(answer.batches_per_second)));
-  return text +
-         Line("", fmt::format("{} batches/s x {} examples = {} examples/s",
-                              Number(answer.batches_per_second), Number(facts.sample.examples),
-                              Number(answer.examples_per_second)));
+                            Given(request.step_seconds), NumberText(answer.batches_per_second)));
+  return text + Line("", fmt::format("{} batches/s x {} examples = {} examples/s",
+                                     NumberText(answer.batches_per_second),
+                                     NumberText(facts.sample.examples),
+                                     NumberText(answer.examples_per_second)));
 }
 
 std::string DescribeCores(const SizeRequest& request, const SizeFacts& facts,
                           const SizeAnswer& answer) {
-  const std::string demand = Number(answer.batches_per_second);
+  const std::string demand = NumberText(answer.batches_per_second);
   const std::string factor = Given(1 + request.reserve);
   const SampleFacts& sample = facts.sample;
-  std::string text =
-      Line("sending", fmt::format("{} + {} x {} s/GB = {} CPU a batch over the network",
-                                  Seconds(kSendSecondsABatch), Bytes(sample.bytes.mean),
-                                  Given(kSendSecondsAByte * 1e9), Seconds(answer.send_seconds)));
+  std::string text = Line(
+      "sending", fmt::format("{} + {} x {} s/GB = {} CPU a batch over the network",
+                             SecondsText(kSendSecondsABatch), Bytes(sample.bytes.mean),
+                             Given(kSendSecondsAByte * 1e9), SecondsText(answer.send_seconds)));
   text += Line("cores",
-               fmt::format("{} + {} = {} CPU a batch, built and sent", Seconds(sample.cpu.mean),
-                           Seconds(answer.send_seconds), Seconds(answer.batch_seconds)));
+               fmt::format("{} + {} = {} CPU a batch, built and sent", SecondsText(sample.cpu.mean),
+                           SecondsText(answer.send_seconds), SecondsText(answer.batch_seconds)));
   text += Line("", fmt::format("{} batches/s x {} CPU = {} busy cores", demand,
-                               Seconds(answer.batch_seconds), Number(answer.busy_cores)));
-  text += Line("", fmt::format("{} x {} with the reserve = {}, rounded up {}",
-                               Number(answer.busy_cores), factor, Number(answer.cores_with_reserve),
-                               Count(answer.cores, "core", "cores")));
+                               SecondsText(answer.batch_seconds), NumberText(answer.busy_cores)));
+  text += Line(
+      "", fmt::format("{} x {} with the reserve = {}, rounded up {}", NumberText(answer.busy_cores),
+                      factor, NumberText(answer.cores_with_reserve),
+                      Count(answer.cores, "core", "cores")));
   text += Line("", fmt::format("{} to {} if the mean is wrong by two standard errors ({})",
                                answer.cores_low, answer.cores_high, Percent(2 * sample.cpu.error)));
   if (answer.python_processes > 0) {
-    text += Line("processes",
-                 fmt::format("{} batches/s x {} in Python = {} busy processes", demand,
-                             Seconds(answer.python_seconds), Number(answer.busy_processes)));
+    text += Line("processes", fmt::format("{} batches/s x {} in Python = {} busy processes", demand,
+                                          SecondsText(answer.python_seconds),
+                                          NumberText(answer.busy_processes)));
     text += Line("", fmt::format("{} x {} with the reserve = {}, rounded up {}, a core each",
-                                 Number(answer.busy_processes), factor,
-                                 Number(answer.processes_with_reserve),
+                                 NumberText(answer.busy_processes), factor,
+                                 NumberText(answer.processes_with_reserve),
                                  Count(answer.python_processes, "process", "processes")));
   }
   const std::string taken = answer.python_processes > 0
@@ -154,16 +154,16 @@ std::string DescribeCores(const SizeRequest& request, const SizeFacts& facts,
 
 std::string DescribeNetwork(const SizeRequest& request, const SizeFacts& facts,
                             const SizeAnswer& answer) {
-  const std::string all = Number(answer.gbit_per_second) + " Gbit/s";
+  const std::string all = NumberText(answer.gbit_per_second) + " Gbit/s";
   std::string text = Line("network", fmt::format("{} batches/s x {} x 8 bits = {} in total",
-                                                 Number(answer.batches_per_second),
+                                                 NumberText(answer.batches_per_second),
                                                  Bytes(facts.sample.bytes.mean), all));
   text += Line("", fmt::format("{} / {} = {} Gbit/s a worker", all,
                                Count(answer.workers, "worker", "workers"),
-                               Number(answer.gbit_per_second_worker)));
+                               NumberText(answer.gbit_per_second_worker)));
   text += Line("", fmt::format("{} / {} = {} Gbit/s a consumer", all,
                                Count(request.gpus, "consumer", "consumers"),
-                               Number(answer.gbit_per_second_consumer)));
+                               NumberText(answer.gbit_per_second_consumer)));
   return text +
          Line("", "consumers on their worker's host use shared memory: no network, and no sending");
 }
@@ -215,8 +215,9 @@ std::string DescribeMemory(const SizeRequest& request, const SizeFacts& facts,
 
 std::string DescribeDisk(const SizeFacts& facts, const SizeAnswer& answer) {
   std::string text =
-      Line("epoch", fmt::format("{} batches / {} batches/s = {}", facts.epoch_batches,
-                                Number(answer.batches_per_second), Seconds(answer.epoch_seconds)));
+      Line("epoch",
+           fmt::format("{} batches / {} batches/s = {}", facts.epoch_batches,
+                       NumberText(answer.batches_per_second), SecondsText(answer.epoch_seconds)));
   if (facts.dataset_bytes <= 0) {
     return text + Line("disk", "not known: the dataset has no files of its own");
   }
@@ -230,9 +231,10 @@ std::string DescribeDisk(const SizeFacts& facts, const SizeAnswer& answer) {
   }
   text += Line("", fmt::format("{} x {} batches = {} an epoch", Bytes(answer.disk_batch_bytes),
                                facts.epoch_batches, Bytes(answer.disk_epoch_bytes)));
-  text += Line("", fmt::format("{} batches/s x {} = {}/s in total if nothing is cached",
-                               Number(answer.batches_per_second), Bytes(answer.disk_batch_bytes),
-                               Bytes(answer.disk_bytes_per_second)));
+  text +=
+      Line("", fmt::format("{} batches/s x {} = {}/s in total if nothing is cached",
+                           NumberText(answer.batches_per_second), Bytes(answer.disk_batch_bytes),
+                           Bytes(answer.disk_bytes_per_second)));
   text += Line("", fmt::format("{}/s / {} = {}/s a worker", Bytes(answer.disk_bytes_per_second),
                                Count(answer.workers, "worker", "workers"),
                                Bytes(answer.disk_bytes_per_second_worker)));
@@ -246,54 +248,56 @@ std::string DescribeDisk(const SizeFacts& facts, const SizeAnswer& answer) {
 }
 
 Json SpreadJson(const Spread& spread) {
-  return {{"mean", spread.mean},
-          {"p99", spread.p99},
-          {"largest", spread.largest},
-          {"standard_error", spread.error}};
+  return Json::Object{{"mean", spread.mean},
+                      {"p99", spread.p99},
+                      {"largest", spread.largest},
+                      {"standard_error", spread.error}};
 }
 
 Json SampleJson(const SampleFacts& sample) {
-  Json stages = Json::array();
+  Json::Array stages;
   for (const StageCost& stage : sample.stages) {
-    stages.push_back({{"stage", stage.name}, {"seconds", stage.seconds}, {"python", stage.python}});
+    stages.push_back(
+        Json::Object{{"stage", stage.name}, {"seconds", stage.seconds}, {"python", stage.python}});
   }
-  Json json = {{"batches", sample.cpu.count},           {"seconds", sample.seconds},
-               {"cpu_seconds", SpreadJson(sample.cpu)}, {"elapsed_seconds", sample.elapsed_seconds},
-               {"stages", std::move(stages)},           {"examples", sample.examples},
-               {"bytes", SpreadJson(sample.bytes)},     {"builder_bytes", sample.builder_bytes},
-               {"base_bytes", sample.base_bytes}};
+  Json json = Json::Object{
+      {"batches", sample.cpu.count},           {"seconds", sample.seconds},
+      {"cpu_seconds", SpreadJson(sample.cpu)}, {"elapsed_seconds", sample.elapsed_seconds},
+      {"stages", std::move(stages)},           {"examples", sample.examples},
+      {"bytes", SpreadJson(sample.bytes)},     {"builder_bytes", sample.builder_bytes},
+      {"base_bytes", sample.base_bytes}};
   json["storage_bytes"] = sample.storage_bytes ? Json(*sample.storage_bytes) : Json();
   return json;
 }
 
 Json AnswerJson(const SizeFacts& facts, const SizeAnswer& answer) {
-  Json json = {{"batches_per_second", answer.batches_per_second},
-               {"examples_per_second", answer.examples_per_second},
-               {"send_seconds", answer.send_seconds},
-               {"batch_seconds", answer.batch_seconds},
-               {"busy_cores", answer.busy_cores},
-               {"cores_with_reserve", answer.cores_with_reserve},
-               {"cores", answer.cores},
-               {"cores_low", answer.cores_low},
-               {"cores_high", answer.cores_high},
-               {"python_seconds", answer.python_seconds},
-               {"busy_processes", answer.busy_processes},
-               {"processes_with_reserve", answer.processes_with_reserve},
-               {"python_processes", answer.python_processes},
-               {"workers", answer.workers},
-               {"processes_per_worker", answer.processes_per_worker},
-               {"gbit_per_second", answer.gbit_per_second},
-               {"gbit_per_second_worker", answer.gbit_per_second_worker},
-               {"gbit_per_second_consumer", answer.gbit_per_second_consumer},
-               {"consumer_bytes", answer.consumer_bytes},
-               {"building_bytes", answer.building_bytes},
-               {"plugin_bytes", answer.plugin_bytes},
-               {"pause_bytes", answer.pause_bytes},
-               {"ahead_of_consumer_bytes", answer.ahead_of_consumer_bytes},
-               {"ahead_bytes", answer.ahead_bytes},
-               {"worker_bytes", answer.worker_bytes},
-               {"memory_limit_bytes", answer.memory_limit},
-               {"epoch_seconds", answer.epoch_seconds}};
+  Json json = Json::Object{{"batches_per_second", answer.batches_per_second},
+                           {"examples_per_second", answer.examples_per_second},
+                           {"send_seconds", answer.send_seconds},
+                           {"batch_seconds", answer.batch_seconds},
+                           {"busy_cores", answer.busy_cores},
+                           {"cores_with_reserve", answer.cores_with_reserve},
+                           {"cores", answer.cores},
+                           {"cores_low", answer.cores_low},
+                           {"cores_high", answer.cores_high},
+                           {"python_seconds", answer.python_seconds},
+                           {"busy_processes", answer.busy_processes},
+                           {"processes_with_reserve", answer.processes_with_reserve},
+                           {"python_processes", answer.python_processes},
+                           {"workers", answer.workers},
+                           {"processes_per_worker", answer.processes_per_worker},
+                           {"gbit_per_second", answer.gbit_per_second},
+                           {"gbit_per_second_worker", answer.gbit_per_second_worker},
+                           {"gbit_per_second_consumer", answer.gbit_per_second_consumer},
+                           {"consumer_bytes", answer.consumer_bytes},
+                           {"building_bytes", answer.building_bytes},
+                           {"plugin_bytes", answer.plugin_bytes},
+                           {"pause_bytes", answer.pause_bytes},
+                           {"ahead_of_consumer_bytes", answer.ahead_of_consumer_bytes},
+                           {"ahead_bytes", answer.ahead_bytes},
+                           {"worker_bytes", answer.worker_bytes},
+                           {"memory_limit_bytes", answer.memory_limit},
+                           {"epoch_seconds", answer.epoch_seconds}};
   const bool known = facts.dataset_bytes > 0;
   const auto of_disk = [&](const char* name, const Json& value) {
     json[name] = known ? value : Json();
@@ -338,20 +342,20 @@ std::string DescribeSize(const SizeRequest& request, const SizeFacts& facts,
 
 std::string SizeJson(const SizeRequest& request, const SizeFacts& facts, const SizeAnswer& answer) {
   Json json;
-  json["request"] = {{"gpus", request.gpus},
-                     {"step_seconds", request.step_seconds},
-                     {"reserve", request.reserve},
-                     {"worker_cores", request.worker_cores}};
+  json["request"] = Json::Object{{"gpus", request.gpus},
+                                 {"step_seconds", request.step_seconds},
+                                 {"reserve", request.reserve},
+                                 {"worker_cores", request.worker_cores}};
   json["sample"] = SampleJson(facts.sample);
-  json["facts"] = {{"python_process_bytes", facts.python_process_bytes},
-                   {"epoch_batches", facts.epoch_batches},
-                   {"dataset_bytes", facts.dataset_bytes},
-                   {"prefetch_bytes", facts.prefetch_bytes},
-                   {"host_memory_bytes", facts.host_memory_bytes}};
+  json["facts"] = Json::Object{{"python_process_bytes", facts.python_process_bytes},
+                               {"epoch_batches", facts.epoch_batches},
+                               {"dataset_bytes", facts.dataset_bytes},
+                               {"prefetch_bytes", facts.prefetch_bytes},
+                               {"host_memory_bytes", facts.host_memory_bytes}};
   if (facts.dataset_bytes <= 0) json["facts"]["dataset_bytes"] = Json();
   json["answer"] = AnswerJson(facts, answer);
   json["assumptions"] = SizeAssumptions();
-  return json.dump();
+  return json.ToText();
 }
 
 }  // namespace millrace::cli

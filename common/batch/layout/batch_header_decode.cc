@@ -27,10 +27,10 @@ constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 48;
 
 /// Reads values one after another. The first error stays in status(); from then on every value is
 /// 0.
-class Reader {
+class HeaderReader {
  public:
   /// `end` is the offset at which the values end and the checksum begins.
-  Reader(std::span<const std::byte> bytes, std::uint64_t end) : bytes_(bytes), end_(end) {}
+  HeaderReader(std::span<const std::byte> bytes, std::uint64_t end) : bytes_(bytes), end_(end) {}
 
   bool ok() const { return status_.ok(); }
   const Status& status() const { return status_; }
@@ -106,7 +106,7 @@ struct Record {
 };
 
 /// Reads the extents of a row. Afterwards their product is at most kMaxRowValues.
-void TakeInner(Reader& reader, std::uint8_t count, std::vector<std::uint64_t>& inner) {
+void TakeInner(HeaderReader& reader, std::uint8_t count, std::vector<std::uint64_t>& inner) {
   std::uint64_t values = 1;
   for (std::uint8_t i = 0; i < count; ++i) {
     const std::uint64_t offset = reader.at();
@@ -123,7 +123,7 @@ void TakeInner(Reader& reader, std::uint8_t count, std::vector<std::uint64_t>& i
   }
 }
 
-Record TakeRecord(Reader& reader) {
+Record TakeRecord(HeaderReader& reader) {
   Record record;
   record.begin = reader.at();
   TensorPlace& place = record.place;
@@ -166,7 +166,7 @@ Record TakeRecord(Reader& reader) {
 }
 
 /// Turns the number of a splits tensor into its path.
-void Resolve(Reader& reader, const std::vector<Record>& records, std::uint32_t number,
+void Resolve(HeaderReader& reader, const std::vector<Record>& records, std::uint32_t number,
              std::uint64_t offset, std::string& path) {
   if (number == kNoTensor || !reader.ok()) return;
   if (number >= records.size()) {
@@ -177,7 +177,8 @@ void Resolve(Reader& reader, const std::vector<Record>& records, std::uint32_t n
 }
 
 /// Checks the rules that need the header: places in the payload, and numbers of rows.
-void CheckPlaces(Reader& reader, const std::vector<Record>& records, const BatchHeader& header) {
+void CheckPlaces(HeaderReader& reader, const std::vector<Record>& records,
+                 const BatchHeader& header) {
   std::vector<TensorPlace> expected = header.tensors;
   const std::uint64_t payload_bytes = LayOutPayload(expected);
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -199,7 +200,7 @@ void CheckPlaces(Reader& reader, const std::vector<Record>& records, const Batch
   }
 }
 
-Status TakeTensors(Reader& reader, std::uint32_t count, BatchHeader& header) {
+Status TakeTensors(HeaderReader& reader, std::uint32_t count, BatchHeader& header) {
   std::vector<Record> records;
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) records.push_back(TakeRecord(reader));
   for (Record& record : records) {
@@ -220,7 +221,8 @@ Status TakeTensors(Reader& reader, std::uint32_t count, BatchHeader& header) {
   return reader.status();
 }
 
-void TakeExamples(Reader& reader, std::uint32_t examples, std::uint32_t dropped, BatchInfo& info) {
+void TakeExamples(HeaderReader& reader, std::uint32_t examples, std::uint32_t dropped,
+                  BatchInfo& info) {
   if (!reader.Need(8 * std::uint64_t{examples}, "example ids")) return;
   info.example_ids.reserve(examples);
   for (std::uint32_t i = 0; i < examples; ++i) {
@@ -239,7 +241,7 @@ void TakeExamples(Reader& reader, std::uint32_t examples, std::uint32_t dropped,
 
 /// Checks what has to be right before anything else is read. Returns the size of the header.
 Result<std::uint64_t> CheckFrame(std::span<const std::byte> bytes) {
-  Reader reader(bytes, bytes.size());
+  HeaderReader reader(bytes, bytes.size());
   const std::string_view magic = reader.TakeBytes("magic", kBatchMagic.size());
   if (magic != kBatchMagic) reader.Fail(0, "magic", kBatchMagic, "other bytes");
   const auto version = reader.Take<std::uint32_t>("format version");
@@ -275,7 +277,7 @@ Result<std::uint64_t> CheckFrame(std::span<const std::byte> bytes) {
 
 Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes) {
   MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t header_bytes, CheckFrame(bytes));
-  Reader reader(bytes, header_bytes - kChecksumBytes);
+  HeaderReader reader(bytes, header_bytes - kChecksumBytes);
   BatchHeader header;
   BatchInfo& info = header.info;
   reader.TakeBytes("magic", kBatchMagic.size());

@@ -19,7 +19,7 @@ constexpr std::size_t kReadBytes = 64 << 10;
 /// Reads in one call of Receive at most, so that others get their turn.
 constexpr int kMaxReads = 16;
 
-std::span<const std::byte> Bytes(const void* data, std::size_t size) {
+std::span<const std::byte> BytesAt(const void* data, std::size_t size) {
   return {static_cast<const std::byte*>(data), size};
 }
 
@@ -37,8 +37,8 @@ FramedSocket::~FramedSocket() {
 void FramedSocket::Send(std::uint32_t type, std::string_view head, std::span<const std::byte> body,
                         int file) {
   const Header header{static_cast<std::uint32_t>(head.size() + body.size()), type};
-  const std::array<std::span<const std::byte>, 3> parts = {Bytes(&header, sizeof header),
-                                                           Bytes(head.data(), head.size()), body};
+  const std::array<std::span<const std::byte>, 3> parts = {BytesAt(&header, sizeof header),
+                                                           BytesAt(head.data(), head.size()), body};
   MutexLock lock(mutex_);
   FlushLocked();
   if (broken_) return;
@@ -102,7 +102,7 @@ void FramedSocket::FlushLocked() {
   while (!outgoing_.empty() && !broken_) {
     Outgoing& out = outgoing_.front();
     const std::array<std::span<const std::byte>, 1> parts = {
-        Bytes(out.bytes.data(), out.bytes.size())};
+        BytesAt(out.bytes.data(), out.bytes.size())};
     const std::size_t sent = Write(parts, out.file);
     if (sent == 0) return;
     out.file = -1;

@@ -17,10 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string_view Text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 bool IsNpy(std::string_view path) { return path.ends_with(".npy") || path.ends_with(".npz"); }
 
 /// A fault reads only its own page where single rows are read here and there, and more where a
@@ -86,7 +82,7 @@ class GraphDataset::Opener {
                                   file->bytes().size(), kMaxGraphFileBytes));
     }
     // The check works on a copy, because the file may change meanwhile.
-    const std::string text(Text(file->bytes()));
+    const std::string text(TextOfBytes(file->bytes()));
     MILLRACE_RETURN_IF_ERROR(file->CheckIntact().WithContext(name));
     auto description = ReadGraphJson(text);
     if (!description.ok()) return description.status().WithContext(name);

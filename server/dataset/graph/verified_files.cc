@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kSettledNs = 4'000'000'000;
 // A dataset has some dozen files.
 constexpr std::size_t kMaxLines = 100'000;
-constexpr std::uint64_t kMaxBytes = kMaxLines * 100;
+constexpr std::uint64_t kMaxListBytes = kMaxLines * 100;
 
 std::string FirstLine() { return fmt::format("millrace_verified 1 {}", HostId().ToHex()); }
 
@@ -50,7 +50,7 @@ VerifiedFiles::VerifiedFiles(std::vector<std::filesystem::path> places)
 bool VerifiedFiles::Read(const std::filesystem::path& place) {
   // Whoever owns the folder can put anything here: a pipe that never ends, a file without lines.
   const Result<FileIdentity> identity = IdentifyFile(place);
-  if (!identity.ok() || identity->size > kMaxBytes) return false;
+  if (!identity.ok() || identity->size > kMaxListBytes) return false;
   std::ifstream in(place);
   std::string line;
   if (!std::getline(in, line) || line != FirstLine()) return false;

@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kHashedPiece = std::size_t{1} << 20;
 
 std::int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -66,7 +66,7 @@ class Run {
     Xxh3Stream hash;
     for (std::span<const std::byte> rest = file.bytes(); !rest.empty();) {
       if (options_.stop.stop_requested()) return Cancelled("stopped");
-      std::span<const std::byte> piece = rest.first(std::min(kPiece, rest.size()));
+      std::span<const std::byte> piece = rest.first(std::min(kHashedPiece, rest.size()));
       rest = rest.subspan(piece.size());
       if (!copy.empty()) {
         std::copy(piece.begin(), piece.end(), copy.begin());

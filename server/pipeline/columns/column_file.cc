@@ -19,8 +19,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::string_view kMagic = "MRCOLUMN";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kColumnMagic = "MRCOLUMN";
+constexpr std::uint32_t kColumnVersion = 1;
 constexpr std::size_t kMaxName = 1024;
 // Magic, version, width, number of values, dataset, operations, length of the name.
 constexpr std::size_t kHeader = 8 + 4 + 4 + 8 + 16 + 16 + 4;
@@ -35,8 +35,8 @@ std::string ColumnKey::FileName() const {
 
 std::vector<std::byte> EncodeColumn(const ColumnKey& key, const MeasuredValues& values) {
   std::vector<std::byte> out;
-  PutText(out, kMagic);
-  PutNumber(out, kVersion);
+  PutText(out, kColumnMagic);
+  PutNumber(out, kColumnVersion);
   PutNumber(out, std::uint32_t{values.width()});
   PutNumber(out, values.size());
   PutText(out, std::string_view(key.dataset.ToBytes()));
@@ -55,9 +55,10 @@ Result<MeasuredValues> DecodeColumn(std::span<const std::byte> bytes, const Colu
         fmt::format("a column of {} bytes: expected at least {}", bytes.size(), kHeader + kDigest));
   }
   std::span<const std::byte> in = bytes;
-  if (TakeText(in, kMagic.size()) != kMagic) return DataLoss("it is no column: other magic bytes");
-  if (const auto version = TakeNumber<std::uint32_t>(in); version != kVersion) {
-    return DataLoss(fmt::format("a column of version {}: expected {}", version, kVersion));
+  if (TakeText(in, kColumnMagic.size()) != kColumnMagic)
+    return DataLoss("it is no column: other magic bytes");
+  if (const auto version = TakeNumber<std::uint32_t>(in); version != kColumnVersion) {
+    return DataLoss(fmt::format("a column of version {}: expected {}", version, kColumnVersion));
   }
   const auto width = TakeNumber<std::uint32_t>(in);
   const auto size = TakeNumber<std::uint64_t>(in);

@@ -37,7 +37,7 @@ std::pair<DropReason, DropReasonNames> WithDropReason(const DropReasonNames& own
 }
 
 /// The functions as text, besides the operations of the pipeline.
-std::string Identity(std::span<const OpenedCall> calls) {
+std::string IdentityOf(std::span<const OpenedCall> calls) {
   std::string text;
   for (const OpenedCall& opened : calls) {
     text += fmt::format("function={} args={} fingerprint={} files={}\n", opened.object.ToString(),
@@ -78,7 +78,7 @@ class FunctionSource final : public SourceDecorator {
   std::string code() const override {
     std::string code = source().code();
     if (!code.empty()) code += '\n';
-    code += Identity(plan_.calls);
+    code += IdentityOf(plan_.calls);
     for (const OpenedCall& opened : plan_.calls) code += opened.pool->facts().environment;
     return code + probe_;
   }
@@ -101,7 +101,7 @@ class FunctionSource final : public SourceDecorator {
     if (varies() || per_batch) return nullptr;
     auto names = source().NewNames();
     if (names == nullptr) return nullptr;
-    return std::make_unique<FunctionNames>(std::move(names), Identity(plan_.calls));
+    return std::make_unique<FunctionNames>(std::move(names), IdentityOf(plan_.calls));
   }
   DropReasonNames drop_reasons() const override { return reasons_; }
   std::uint64_t max_example_bytes() const override {

@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMaxRows = std::numeric_limits<std::uint32_t>::max() - 1;
+constexpr std::uint64_t kMaxJoinedRows = std::numeric_limits<std::uint32_t>::max() - 1;
 
 /// Digests of the values of a source's tables.
 std::vector<Digest128> DigestTables(const Source& source,
@@ -61,11 +61,11 @@ class JoinedTables::Joiner {
  private:
   Status AddTable(Part& part, const SourceTableSpec& spec, std::size_t table) {
     DigestNumbers& numbers = numbers_[table];
-    if (spec.table.rows > kMaxRows - numbers.size()) {
+    if (spec.table.rows > kMaxJoinedRows - numbers.size()) {
       return InvalidArgument(
           fmt::format("its {} rows and the {} of the branches before it are "
                       "more than the {} that a table may have",
-                      spec.table.rows, numbers.size(), kMaxRows));
+                      spec.table.rows, numbers.size(), kMaxJoinedRows));
     }
     MILLRACE_ASSIGN_OR_RETURN(const NamedTable values,
                               ReadSourceTable(*part.branch.source, spec.table, table));

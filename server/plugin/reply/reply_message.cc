@@ -4,12 +4,11 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "common/json/json.h"
 
 namespace millrace {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::size_t kShown = 200;
 
@@ -19,21 +18,20 @@ Status Unexpected(std::string_view text) {
 }
 
 /// The text of a member; empty if there is none.
-std::string TextOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_string()) return "";
-  return found->get<std::string>();
+std::string TextOf(const Json& object, std::string_view key) {
+  const Json* const found = object.Find(key);
+  return found == nullptr || !found->is_string() ? "" : found->AsString();
 }
 
-bool FlagOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_boolean() && found->get<bool>();
+bool FlagOf(const Json& object, std::string_view key) {
+  const Json* const found = object.Find(key);
+  return found != nullptr && found->is_bool() && found->AsBool();
 }
 
-std::optional<std::uint64_t> NumberOf(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number_unsigned()) return std::nullopt;
-  return found->get<std::uint64_t>();
+std::optional<std::uint64_t> NumberOf(const Json& object, std::string_view key) {
+  const Json* const found = object.Find(key);
+  if (found == nullptr || !found->is_unsigned()) return std::nullopt;
+  return found->AsUnsigned();
 }
 
 PluginFailure FailureOf(const Json& object) {
@@ -45,40 +43,26 @@ PluginFailure FailureOf(const Json& object) {
   return failure;
 }
 
-/// Reads a message. Containers may not lie deeper in each other than messages need, because values
-/// are copied and destroyed recursively.
-Json ParseMessage(std::string_view text) {
+/// The only member of a message, which has to be `key`. Messages need no deeper containers.
+Result<Json> ContentOf(std::string_view text, std::string_view key) {
   constexpr int kMaxDepth = 6;
-  bool too_deep = false;
-  Json message = Json::parse(
-      text,
-      [&too_deep](int depth, Json::parse_event_t, Json&) {
-        too_deep |= depth > kMaxDepth;
-        return !too_deep;
-      },
-      false);
-  return too_deep ? Json(Json::value_t::discarded) : message;
-}
-
-/// The only member of a message, which has to be `key`.
-Result<Json> ContentOf(std::string_view text, const char* key) {
-  const Json message = ParseMessage(text);
-  if (!message.is_object()) return Unexpected(text);
-  if (const auto error = message.find("error"); error != message.end() && error->is_object()) {
+  const Result<Json> message = Json::Parse(text, {.max_depth = kMaxDepth});
+  if (!message.ok() || !message->is_object()) return Unexpected(text);
+  if (const Json* const error = message->Find("error"); error != nullptr && error->is_object()) {
     const PluginFailure failure = FailureOf(*error);
     std::string said = FailureLine(failure);
     if (!failure.traceback.empty()) said += "\n" + failure.traceback;
     return FailedPrecondition(std::move(said));
   }
-  const auto found = message.find(key);
-  if (found == message.end()) return Unexpected(text);
+  const Json* const found = message->Find(key);
+  if (found == nullptr) return Unexpected(text);
   return *found;
 }
 
-Result<std::int32_t> ReadNumber(std::string_view text, const char* key) {
+Result<std::int32_t> ReadNumber(std::string_view text, std::string_view key) {
   MILLRACE_ASSIGN_OR_RETURN(const Json number, ContentOf(text, key));
-  if (!number.is_number_integer()) return Unexpected(text);
-  const auto value = number.get<std::int64_t>();
+  if (!number.is_integer()) return Unexpected(text);
+  const auto value = number.AsInteger();
   if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) return Unexpected(text);
   return static_cast<std::int32_t>(value);
 }
@@ -86,8 +70,10 @@ Result<std::int32_t> ReadNumber(std::string_view text, const char* key) {
 /// Whether every item is a list of two, of which the first is a text and the second a text or null.
 bool ArePairs(const Json& list) {
   if (!list.is_array()) return false;
-  for (const Json& pair : list) {
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string()) return false;
+  for (const Json& item : list.AsArray()) {
+    if (!item.is_array()) return false;
+    const Json::Array& pair = item.AsArray();
+    if (pair.size() != 2 || !pair[0].is_string()) return false;
     if (!pair[1].is_string() && !pair[1].is_null()) return false;
   }
   return true;
@@ -112,9 +98,10 @@ Result<OpenedMessage> ReadOpened(std::string_view text) {
   if (!length || !content.contains("spec") || !ArePairs(content["spec"])) return Unexpected(text);
   OpenedMessage message;
   message.length = *length;
-  for (const Json& pair : content["spec"]) {
+  for (const Json& item : content["spec"].AsArray()) {
+    const Json::Array& pair = item.AsArray();
     if (!pair[1].is_string()) return Unexpected(text);
-    message.spec.push_back({pair[0].get<std::string>(), pair[1].get<std::string>()});
+    message.spec.push_back({pair[0].AsString(), pair[1].AsString()});
   }
   return message;
 }
@@ -123,16 +110,17 @@ Result<FactsMessage> ReadFacts(std::string_view text) {
   MILLRACE_ASSIGN_OR_RETURN(const Json content, ContentOf(text, "facts"));
   if (!content.is_object()) return Unexpected(text);
   FactsMessage message;
-  if (const auto columns = content.find("columns"); columns != content.end()) {
+  if (const Json* const columns = content.Find("columns")) {
     if (!ArePairs(*columns)) return Unexpected(text);
-    for (const Json& pair : *columns) {
-      const std::string dtype = pair[1].is_null() ? "" : pair[1].get<std::string>();
+    for (const Json& item : columns->AsArray()) {
+      const Json::Array& pair = item.AsArray();
+      const std::string dtype = pair[1].is_null() ? "" : pair[1].AsString();
       if (!dtype.empty() && dtype != "int64" && dtype != "float64") return Unexpected(text);
-      message.columns.push_back({pair[0].get<std::string>(), dtype});
+      message.columns.push_back({pair[0].AsString(), dtype});
     }
   }
-  if (const auto digest = content.find("digest"); digest != content.end() && digest->is_string()) {
-    message.digest = digest->get<std::string>();
+  if (const Json* const digest = content.Find("digest"); digest != nullptr && digest->is_string()) {
+    message.digest = digest->AsString();
   }
   message.has_version = FlagOf(content, "has_version");
   message.uses_chance = FlagOf(content, "uses_chance");
@@ -151,9 +139,9 @@ Result<std::vector<std::string>> ReadVersions(std::string_view text) {
   MILLRACE_ASSIGN_OR_RETURN(const Json content, ContentOf(text, "versions"));
   if (!content.is_array()) return Unexpected(text);
   std::vector<std::string> versions;
-  for (const Json& version : content) {
+  for (const Json& version : content.AsArray()) {
     if (!version.is_string()) return Unexpected(text);
-    versions.push_back(version.get<std::string>());
+    versions.push_back(version.AsString());
   }
   return versions;
 }
@@ -161,12 +149,12 @@ Result<std::vector<std::string>> ReadVersions(std::string_view text) {
 Result<BuiltMessage> ReadBuilt(std::string_view text, std::uint64_t rows) {
   MILLRACE_ASSIGN_OR_RETURN(const Json content, ContentOf(text, "built"));
   BuiltMessage message;
-  const auto failures = content.find("failures");
-  if (failures == content.end() || !failures->is_array()) return Unexpected(text);
-  for (const Json& one : *failures) {
+  const Json* const failures = content.Find("failures");
+  if (failures == nullptr || !failures->is_array()) return Unexpected(text);
+  for (const Json& one : failures->AsArray()) {
     if (!one.is_object()) return Unexpected(text);
-    const auto row = one.find("row");
-    if (row == one.end()) return Unexpected(text);
+    const Json* const row = one.Find("row");
+    if (row == nullptr) return Unexpected(text);
     BuiltMessage::Failure failure{NumberOf(one, "row"), FailureOf(one)};
     if (failure.row ? *failure.row >= rows : !row->is_null()) return Unexpected(text);
     message.failures.push_back(std::move(failure));

@@ -10,7 +10,7 @@ namespace millrace {
 namespace {
 
 constexpr const char* kFormat = "1";
-constexpr std::int64_t kPage = 100;             // records in one answer
+constexpr std::int64_t kRangePage = 100;        // records in one answer
 constexpr std::size_t kMostDeletedAtOnce = 64;  // etcd accepts 128 steps per transaction
 constexpr int kWriteTries = 3;  // a try is repeated if an earlier write arrived late
 
@@ -89,7 +89,7 @@ Result<StoredState> EtcdStore::LoadAll() {
   etcdserverpb::RangeRequest page;
   page.set_key(JobKey(""));
   page.set_range_end(EndOf(JobKey("")));
-  page.set_limit(kPage);
+  page.set_limit(kRangePage);
   *txn.add_success()->mutable_request_range() = page;
   MILLRACE_ASSIGN_OR_RETURN(const etcdserverpb::TxnResponse first, client_->Txn(txn));
   if (!first.succeeded()) {

@@ -72,9 +72,9 @@ Status PrepareFolder(const fs::path& dir, bool force) {
       dir.string()));
 }
 
-class Run {
+class CoqGeneration {
  public:
-  Run(const fs::path& dir, const GeneratorOptions& options)
+  CoqGeneration(const fs::path& dir, const GeneratorOptions& options)
       : dir_(dir), options_(options), plan_(options), written_(plan_.files(), 0) {}
 
   Status Start(GeneratorReport* report) {
@@ -172,7 +172,7 @@ Status GenerateDataset(const fs::path& dir, const GeneratorOptions& options,
                        GeneratorReport* report) {
   MILLRACE_ASSIGN_OR_RETURN(const GeneratorOptions complete, CompleteGeneratorOptions(options));
   MILLRACE_RETURN_IF_ERROR(PrepareFolder(dir, options.force));
-  return Run(dir, complete).Start(report);
+  return CoqGeneration(dir, complete).Start(report);
 }
 
 }  // namespace millrace

@@ -10,7 +10,7 @@
 namespace millrace::generator {
 namespace {
 
-constexpr std::uint64_t kMaxFiles = 1u << 20;
+constexpr std::uint64_t kMaxGeneratedFiles = 1u << 20;
 // The encoding limits a list to 2^29 words, and a node has three words.
 constexpr std::uint64_t kMaxNodesOfFile = 1u << 26;
 constexpr std::uint64_t kMaxNodes = 4'000'000'000;
@@ -159,8 +159,9 @@ Result<GeneratorOptions> CompleteGeneratorOptions(const GeneratorOptions& option
         fmt::format("nodes must be from 1 to {}, got {}", kMaxNodes, options.nodes));
   }
   if (all.files == 0) all.files = DefaultFiles(all.nodes);
-  if (all.files > kMaxFiles) {
-    return InvalidArgument(fmt::format("at most {} files, got {}", kMaxFiles, options.files));
+  if (all.files > kMaxGeneratedFiles) {
+    return InvalidArgument(
+        fmt::format("at most {} files, got {}", kMaxGeneratedFiles, options.files));
   }
   if (all.files > all.nodes) {
     return InvalidArgument(

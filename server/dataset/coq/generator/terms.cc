@@ -6,7 +6,7 @@ namespace millrace::generator {
 namespace {
 
 // Deeper terms are balanced, so the depth stays near this number plus a logarithm of the size.
-constexpr std::uint32_t kMaxDepth = 96;
+constexpr std::uint32_t kMaxTermDepth = 96;
 // Most branches of a case. A real case has one for each constructor, up to hundreds.
 constexpr std::uint32_t kMaxBranches = 300;
 
@@ -22,7 +22,7 @@ Reference TermBuilder::Build(std::uint32_t size) {
 Reference TermBuilder::Term(std::uint32_t size) {
   if (size == 0) return Leaf();
   if (size == 1) return NewLeaf();
-  if (depth_ >= kMaxDepth) return Apply(size);
+  if (depth_ >= kMaxTermDepth) return Apply(size);
   ++depth_;
   const std::uint32_t pick = random_.Below(256);
   Reference term;
@@ -91,7 +91,8 @@ Reference TermBuilder::Literal() {
 }
 
 Reference TermBuilder::Apply(std::uint32_t size) {
-  const std::uint32_t function_size = depth_ >= kMaxDepth ? (size - 1) / 2 : random_.Below(size);
+  const std::uint32_t function_size =
+      depth_ >= kMaxTermDepth ? (size - 1) / 2 : random_.Below(size);
   const Reference function = Term(function_size);
   const Reference argument = Term(size - 1 - function_size);
   const std::uint32_t node = graph_.Add(NodeLabel::APP);

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using IndexPtr = std::shared_ptr<const DatasetIndex>;
 
-std::vector<fs::path> Places(const fs::path& dir, const IndexOptions& options) {
+std::vector<fs::path> PlacesOfIndex(const fs::path& dir, const IndexOptions& options) {
   return IndexPlaces(dir, options.index_file, options.cache_dir);
 }
 
@@ -35,7 +35,7 @@ class Store {
       : dir_(dir),
         options_(options),
         logger_(options.logger != nullptr ? options.logger : MakeNullLogger()),
-        places_(Places(dir, options)) {}
+        places_(PlacesOfIndex(dir, options)) {}
 
   Result<IndexPtr> Run(IndexOutcome& outcome) {
     if (!options_.index_file.empty()) {
@@ -165,7 +165,7 @@ Result<IndexPtr> FindIndex(const fs::path& dir, const IndexOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const DatasetListing listing, ListDataset(dir));
   Status status = OkStatus();
   IndexPtr first;
-  for (const fs::path& place : Places(dir, options)) {
+  for (const fs::path& place : PlacesOfIndex(dir, options)) {
     Result<IndexPtr> index = DatasetIndex::Open(place);
     if (index.ok()) {
       // If the folder can no longer be written, it may have an outdated index while the cache has

@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMostThreads = 4096;
+constexpr std::uint64_t kMostGeneratorThreads = 4096;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::vector<GenerateOption> CoqGenerateOptions() {
        .help = "threads (default: all processors)",
        .usual = {},
        .min = 1,
-       .max = kMostThreads},
+       .max = kMostGeneratorThreads},
       {.name = "force",
        .help = "replace the dataset that was generated in DIR: deletes its .bin files",
        .usual = {},

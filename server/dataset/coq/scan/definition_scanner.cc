@@ -35,7 +35,7 @@ bool EqualButForAt(std::string_view a, std::string_view b) {
   }
 }
 
-std::string_view View(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
+std::string_view TextView(capnp::Text::Reader text) { return {text.begin(), text.size()}; }
 
 class DefinitionScanner {
  public:
@@ -113,7 +113,7 @@ class DefinitionScanner {
     const Definition::Reader definition = node.getLabel().getDefinition();
     record.identity = node.getIdentity();
     record.name = d;
-    const std::string_view name = View(definition.getName());
+    const std::string_view name = TextView(definition.getName());
     if (!IsUtf8(name)) return DataLoss("its name is not UTF-8");
     blob_.name_bytes.insert(blob_.name_bytes.end(), name.begin(), name.end());
     blob_.name_ends.push_back(Count(blob_.name_bytes));
@@ -221,13 +221,14 @@ class DefinitionScanner {
     MILLRACE_ASSIGN_OR_RETURN(const std::uint32_t number,
                               NumberTactic(tactic, outcomes.size() > 0));
     const auto text = tactic.getText();
-    blob_.steps.push_back({.text = RefTo(text),
-                           .definition = d,
-                           .step = s,
-                           .tactic = number,
-                           .outcomes = {Count(blob_.outcomes), outcomes.size()},
-                           .faithful = EqualButForAt(View(text), View(tactic.getIntermText())),
-                           .reserved = {}});
+    blob_.steps.push_back(
+        {.text = RefTo(text),
+         .definition = d,
+         .step = s,
+         .tactic = number,
+         .outcomes = {Count(blob_.outcomes), outcomes.size()},
+         .faithful = EqualButForAt(TextView(text), TextView(tactic.getIntermText())),
+         .reserved = {}});
     for (std::uint32_t o = 0; o < outcomes.size(); ++o) {
       const Status status = ReadOutcome(outcomes[o]);
       if (!status.ok()) return status.WithContext(fmt::format("outcome {}", o));
@@ -245,7 +246,7 @@ class DefinitionScanner {
     // The text comes from the first step with an outcome, or, if there is none, from the first
     // step.
     if (is_new || (with_outcome && !has_outcome_[number])) {
-      const std::string_view base_text = View(tactic.getBaseText());
+      const std::string_view base_text = TextView(tactic.getBaseText());
       if (!IsUtf8(base_text)) return DataLoss("the `baseText` of its tactic is not UTF-8");
       summary_.tactics[number].base_text = base_text;
     }

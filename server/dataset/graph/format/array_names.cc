@@ -7,7 +7,7 @@ namespace millrace {
 namespace {
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsDigitOfName(char c) { return c >= '0' && c <= '9'; }
 
 std::vector<std::string> Parts(std::string_view name) {
   std::vector<std::string> parts;
@@ -43,7 +43,8 @@ std::optional<ArrayName> ParseArrayName(std::string_view name) {
 bool IsWord(std::string_view name) {
   constexpr std::size_t kLongest = 64;
   return !name.empty() && name.size() <= kLongest && IsLetter(name.front()) &&
-         std::all_of(name.begin(), name.end(), [](char c) { return IsLetter(c) || IsDigit(c); });
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return IsLetter(c) || IsDigitOfName(c); });
 }
 
 }  // namespace millrace

@@ -8,7 +8,6 @@ namespace millrace {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t kShownBytes = 80;
 
 }  // namespace
 
@@ -59,16 +58,6 @@ Status CheckShape(const ArrayType& type) {
 
 std::string ShapeText(std::span<const std::uint64_t> shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
-std::string Quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text.substr(0, kShownBytes)) {
-    const auto byte = static_cast<unsigned char>(c);
-    quoted += byte >= 0x20 && byte < 0x7F && c != '\\' ? std::string(1, c)
-                                                       : fmt::format("\\x{:02x}", byte);
-  }
-  return quoted + (text.size() > kShownBytes ? "…'" : "'");
 }
 
 }  // namespace millrace

@@ -43,8 +43,9 @@ Status CheckShape(const ArrayType& type);
 /// "[1000, 64]", which is also JSON.
 std::string ShapeText(std::span<const std::uint64_t> shape);
 
-/// A text from a file as it may stand in a message: quoted, without control characters, and cut
-/// after some dozen bytes. Bytes that are not ASCII are escaped.
-std::string Quoted(std::string_view text);
+/// The bytes of a file as text.
+inline std::string_view TextOfBytes(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace millrace

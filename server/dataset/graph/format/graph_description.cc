@@ -7,6 +7,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/json_text.h"
+#include "common/base/quoted.h"
 
 namespace millrace {
 namespace {

@@ -9,16 +9,15 @@
 #include <fmt/format.h>
 
 #include "common/base/json_text.h"
+#include "common/base/quoted.h"
 #include "server/dataset/graph/format/json_reader.h"
 
 namespace millrace {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kGraphVersion = 1;
 // The whole, `arrays`, an array, its shape.
-constexpr int kMaxDepth = 4;
+constexpr int kMaxGraphDepth = 4;
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 62;
 
 /// Refuses an object that has a key that is not in `known`, or lacks one that is in `needed`.
@@ -26,9 +25,9 @@ template <std::size_t kKnown, std::size_t kNeeded>
 Status CheckKeys(const Json& object, const std::array<std::string_view, kKnown>& known,
                  const std::array<std::string_view, kNeeded>& needed) {
   if (!object.is_object()) return DataLoss("expected an object");
-  for (const auto& item : object.items()) {
-    if (std::find(known.begin(), known.end(), item.key()) == known.end()) {
-      return DataLoss(fmt::format("the key {} is unknown; expected {}", Quoted(item.key()),
+  for (const JsonMember& item : object.AsObject()) {
+    if (std::find(known.begin(), known.end(), item.first) == known.end()) {
+      return DataLoss(fmt::format("the key {} is unknown; expected {}", Quoted(item.first),
                                   fmt::join(known, ", ")));
     }
   }
@@ -76,7 +75,7 @@ Result<std::optional<std::vector<std::string>>> ReadLabels(const Json& object,
   const Json& list = object[key];
   if (!list.is_array()) return DataLoss(fmt::format("{}: expected a list of texts", key));
   labels.emplace();
-  for (const Json& one : list) {
+  for (const Json& one : list.AsArray()) {
     MILLRACE_ASSIGN_OR_RETURN(const std::string_view label, JsonString(one, key));
     labels->emplace_back(label);
   }
@@ -88,9 +87,10 @@ Status CheckVersion(const Json& json) {
   if (!json.is_object()) return DataLoss("expected an object");
   if (!json.contains("millrace_graph")) return DataLoss("the key millrace_graph is missing");
   const Json& version = json["millrace_graph"];
-  if (version.is_number_unsigned() && version.get<std::uint64_t>() == kVersion) return OkStatus();
-  return DataLoss(fmt::format("millrace_graph: expected version {}, got {}", kVersion,
-                              version.is_number() ? version.dump() : version.type_name()));
+  if (version.is_unsigned() && version.AsUnsigned() == kGraphVersion) return OkStatus();
+  return DataLoss(
+      fmt::format("millrace_graph: expected version {}, got {}", kGraphVersion,
+                  version.is_number() ? version.ToText() : std::string(version.type_name())));
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ Result<GraphDescription> ReadGraphJson(std::string_view text) {
     return DataLoss(
         fmt::format("has {} bytes, expected at most {}", text.size(), kMaxGraphFileBytes));
   }
-  MILLRACE_ASSIGN_OR_RETURN(const Json json, ReadJson(text, kMaxDepth));
+  MILLRACE_ASSIGN_OR_RETURN(const Json json, ReadJson(text, kMaxGraphDepth));
   MILLRACE_RETURN_IF_ERROR(CheckVersion(json));
   constexpr std::array<std::string_view, 8> kKeys = {
       "millrace_graph", "nodes", "edges", "rows", "edge_labels", "node_labels", "digest", "arrays"};
@@ -118,10 +118,10 @@ Result<GraphDescription> ReadGraphJson(std::string_view text) {
   MILLRACE_ASSIGN_OR_RETURN(graph.edge_labels, ReadLabels(json, "edge_labels"));
   MILLRACE_ASSIGN_OR_RETURN(graph.node_labels, ReadLabels(json, "node_labels"));
   if (!json["arrays"].is_object()) return DataLoss("arrays: expected an object");
-  for (const auto& item : json["arrays"].items()) {
-    Result<ArrayRecord> array = ReadArray(item.value());
-    if (!array.ok()) return array.status().WithContext("array " + Quoted(item.key()));
-    graph.arrays.emplace(item.key(), *std::move(array));
+  for (const JsonMember& item : json["arrays"].AsObject()) {
+    Result<ArrayRecord> array = ReadArray(item.second);
+    if (!array.ok()) return array.status().WithContext("array " + Quoted(item.first));
+    graph.arrays.emplace(item.first, *std::move(array));
   }
   MILLRACE_RETURN_IF_ERROR(CheckDescription(graph));
   MILLRACE_ASSIGN_OR_RETURN(const Digest128 digest, ReadDigest(json["digest"], "digest"));
@@ -134,8 +134,8 @@ Result<GraphDescription> ReadGraphJson(std::string_view text) {
 
 std::string WriteGraphJson(const GraphDescription& graph) {
   std::string text = fmt::format(
-      "{{\n \"millrace_graph\": {},\n \"nodes\": {},\n \"edges\": {},\n \"rows\": {},\n", kVersion,
-      graph.nodes, graph.edges, JsonText(GraphRowsName(graph.rows)));
+      "{{\n \"millrace_graph\": {},\n \"nodes\": {},\n \"edges\": {},\n \"rows\": {},\n",
+      kGraphVersion, graph.nodes, graph.edges, JsonText(GraphRowsName(graph.rows)));
   if (graph.edge_labels) text += " \"edge_labels\": " + JsonList(*graph.edge_labels) + ",\n";
   if (graph.node_labels) text += " \"node_labels\": " + JsonList(*graph.node_labels) + ",\n";
   text += fmt::format(" \"digest\": \"{}\",\n \"arrays\": {{", DigestOf(graph).ToHex());

@@ -8,9 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "common/base/result.h"
+#include "common/json/json.h"
 
 namespace millrace {
 
@@ -21,14 +20,13 @@ inline constexpr std::size_t kMaxJsonValues = std::size_t{1} << 22;
 /// Reads one JSON value. DataLoss if `text` is no JSON (RFC 8259, in UTF-8), if something follows
 /// the value, if an object has a key twice, if it has too many values, or if objects and arrays are
 /// nested more than `max_depth` deep.
-Result<nlohmann::json> ReadJson(std::string_view text, int max_depth);
+Result<Json> ReadJson(std::string_view text, int max_depth);
 
 /// The next functions read a value that stands under `key`. DataLoss that names the key if the
 /// value is of another type or out of range.
-Result<std::uint64_t> JsonNumber(const nlohmann::json& value, std::string_view key,
-                                 std::uint64_t max);
-Result<std::vector<std::uint64_t>> JsonNumbers(const nlohmann::json& value, std::string_view key,
+Result<std::uint64_t> JsonNumber(const Json& value, std::string_view key, std::uint64_t max);
+Result<std::vector<std::uint64_t>> JsonNumbers(const Json& value, std::string_view key,
                                                std::uint64_t max);
-Result<std::string_view> JsonString(const nlohmann::json& value, std::string_view key);
+Result<std::string_view> JsonString(const Json& value, std::string_view key);
 
 }  // namespace millrace

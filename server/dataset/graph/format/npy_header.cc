@@ -8,18 +8,15 @@
 #include <fmt/format.h>
 
 #include "common/base/parse_number.h"
+#include "common/base/quoted.h"
 
 namespace millrace {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 // No header that numpy writes for plain numbers has a tenth of this.
 constexpr std::uint64_t kMaxNpyHeader = std::uint64_t{1} << 16;
 constexpr std::size_t kAlignment = 64;
-
-std::string_view Text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 Status Malformed(std::string_view what) {
   return DataLoss(fmt::format("has a .npy header that cannot be read: {}", what));
@@ -188,11 +185,11 @@ Result<DType> DTypeOfDescr(std::string_view descr) {
 
 /// The text of the header, and where it ends.
 Result<std::pair<std::string_view, std::uint64_t>> HeaderText(std::span<const std::byte> file) {
-  const std::string_view text = Text(file);
+  const std::string_view text = TextOfBytes(file);
   if (text.starts_with("PK\x03\x04")) {
     return DataLoss("is a .npz or another zip archive, expected a .npy file: unpack it");
   }
-  if (!text.starts_with(kMagic))
+  if (!text.starts_with(kNpyMagic))
     return DataLoss("is no .npy file: it does not begin with \\x93NUMPY");
   if (text.size() < 10) return DataLoss("is cut off within its .npy header");
   const auto byte = [&](std::size_t at) { return std::to_integer<std::uint64_t>(file[at]); };
@@ -253,7 +250,7 @@ std::string MakeNpyHeader(const ArrayType& type) {
   const std::size_t whole = (kBefore + dict.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
   dict.append(whole - kBefore - dict.size() - 1, ' ');
   dict += '\n';
-  std::string header(kMagic);
+  std::string header(kNpyMagic);
   header +=
       {'\x01', '\x00', static_cast<char>(dict.size() & 0xFF), static_cast<char>(dict.size() >> 8)};
   return header + dict;

@@ -9,12 +9,11 @@
 
 #include <fmt/format.h>
 
+#include "common/base/quoted.h"
 #include "server/dataset/graph/format/json_reader.h"
 
 namespace millrace {
 namespace {
-
-using Json = nlohmann::json;
 
 // The limit of the format's own reader.
 constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
@@ -54,21 +53,21 @@ Result<Placed> ReadTensor(const Json& entry) {
   Placed placed;
   bool has_type = false;
   std::vector<std::uint64_t> offsets;
-  for (const auto& item : entry.items()) {
-    if (item.key() == "dtype") {
-      MILLRACE_ASSIGN_OR_RETURN(const std::string_view name, JsonString(item.value(), "dtype"));
+  for (const JsonMember& item : entry.AsObject()) {
+    if (item.first == "dtype") {
+      MILLRACE_ASSIGN_OR_RETURN(const std::string_view name, JsonString(item.second, "dtype"));
       const std::optional<DType> dtype = DTypeOfSafetensors(name);
       if (!dtype) return DataLoss(fmt::format("dtype: {} is not supported", Quoted(name)));
       placed.type.dtype = *dtype;
       has_type = true;
-    } else if (item.key() == "shape") {
+    } else if (item.first == "shape") {
       MILLRACE_ASSIGN_OR_RETURN(placed.type.shape,
-                                JsonNumbers(item.value(), "shape", kMaxArrayExtent));
-    } else if (item.key() == "data_offsets") {
+                                JsonNumbers(item.second, "shape", kMaxArrayExtent));
+    } else if (item.first == "data_offsets") {
       MILLRACE_ASSIGN_OR_RETURN(offsets,
-                                JsonNumbers(item.value(), "data_offsets", std::uint64_t{1} << 62));
+                                JsonNumbers(item.second, "data_offsets", std::uint64_t{1} << 62));
     } else {
-      return DataLoss(fmt::format("the key {} is unknown", Quoted(item.key())));
+      return DataLoss(fmt::format("the key {} is unknown", Quoted(item.first)));
     }
   }
   if (!has_type || !entry.contains("shape") || offsets.size() != 2) {
@@ -115,12 +114,12 @@ Result<std::map<std::string, StoredArray>> ReadSafetensorsHeader(std::span<const
   if (!json->is_object()) return DataLoss("its safetensors header is no object");
   std::map<std::string, StoredArray> arrays;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
-  for (const auto& item : json->items()) {
-    if (item.key() == "__metadata__") continue;
-    Result<Placed> placed = ReadTensor(item.value());
-    if (!placed.ok()) return placed.status().WithContext("tensor " + Quoted(item.key()));
+  for (const JsonMember& item : json->AsObject()) {
+    if (item.first == "__metadata__") continue;
+    Result<Placed> placed = ReadTensor(item.second);
+    if (!placed.ok()) return placed.status().WithContext("tensor " + Quoted(item.first));
     places.emplace_back(placed->begin, placed->end);
-    arrays[item.key()] = {std::move(placed->type), 8 + length + placed->begin};
+    arrays[item.first] = {std::move(placed->type), 8 + length + placed->begin};
   }
   // Neither holes nor overlaps, as the format demands.
   std::sort(places.begin(), places.end());

@@ -30,16 +30,16 @@ Status CheckOptions(const GraphGeneratorOptions& options) {
   return CheckRange("graphs", options.graphs, 0, options.nodes);
 }
 
-std::vector<std::string> Names(std::string_view prefix, std::uint32_t count) {
+std::vector<std::string> NumberedNames(std::string_view prefix, std::uint32_t count) {
   std::vector<std::string> names;
   for (std::uint32_t i = 0; i < count; ++i) names.push_back(fmt::format("{}{}", prefix, i));
   return names;
 }
 
 /// Writes the arrays of one graph.
-class Run {
+class GraphGeneration {
  public:
-  Run(fs::path dir, GraphGeneratorOptions options)
+  GraphGeneration(fs::path dir, GraphGeneratorOptions options)
       : dir_(std::move(dir)), options_(std::move(options)), graph_(options_) {}
 
   Status Write(GraphGeneratorReport* report) {
@@ -47,8 +47,10 @@ class Run {
     GraphDescription description;
     description.nodes = options_.nodes;
     description.edges = edges_;
-    if (options_.edge_labels > 0) description.edge_labels = Names("edge", options_.edge_labels);
-    if (options_.node_labels > 0) description.node_labels = Names("node", options_.node_labels);
+    if (options_.edge_labels > 0)
+      description.edge_labels = NumberedNames("edge", options_.edge_labels);
+    if (options_.node_labels > 0)
+      description.node_labels = NumberedNames("node", options_.node_labels);
     generator::GeneratedArrays arrays(dir_, std::move(description));
     MILLRACE_RETURN_IF_ERROR(WriteRows(arrays));
     MILLRACE_RETURN_IF_ERROR(WriteNodes(arrays));
@@ -171,7 +173,7 @@ class Run {
 Status GenerateGraph(const fs::path& dir, const GraphGeneratorOptions& options,
                      GraphGeneratorReport* report) {
   MILLRACE_RETURN_IF_ERROR(CheckOptions(options));
-  return GenerateInto(dir, [&] { return Run(dir, options).Write(report); });
+  return GenerateInto(dir, [&] { return GraphGeneration(dir, options).Write(report); });
 }
 
 }  // namespace millrace

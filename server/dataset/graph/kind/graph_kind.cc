@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
+#include "common/base/quoted.h"
 #include "server/dataset/cache_dir.h"
 #include "server/dataset/graph/format/graph_json.h"
 #include "server/dataset/graph/graph_dataset.h"

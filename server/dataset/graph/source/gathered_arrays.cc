@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/base/dtype.h"
+#include "common/base/quoted.h"
 #include "common/batch/layout/tensor_table.h"
 
 namespace millrace {

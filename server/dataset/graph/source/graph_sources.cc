@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/quoted.h"
 #include "server/dataset/graph/source/source_makers.h"
 #include "server/pipeline/graph/plan_parts.h"
 

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
 #include "server/dataset/graph/source/graph_names.h"
 
 namespace millrace {
@@ -31,20 +31,19 @@ Result<std::uint32_t> LabelOf(const GraphDataset& dataset, const std::string& wr
       fmt::format("closure.fanout: the dataset has no edge label '{}'; it has {}", written, known));
 }
 
-Result<Fanout> ReadFanout(const std::string& label, const nlohmann::json& list) {
+Result<Fanout> ReadFanout(const std::string& label, const Json& list) {
   const auto refuse = [&] {
     return InvalidArgument(fmt::format(
         "closure.fanout.{}: expected a list of integers from -1 to {}, one a hop, got {}", label,
-        kMaxFanout, list.dump()));
+        kMaxFanout, list.ToText()));
   };
-  if (!list.is_array() || list.empty()) return refuse();
+  if (!list.is_array() || list.AsArray().empty()) return refuse();
   Fanout fanout;
-  for (const nlohmann::json& number : list) {
-    if (!number.is_number_integer()) return refuse();
+  for (const Json& number : list.AsArray()) {
+    if (!number.is_integer()) return refuse();
     // One beyond int64 is read as unsigned, and would wrap.
-    if (number.is_number_unsigned() && number.get<std::uint64_t>() > std::uint64_t{kMaxFanout})
-      return refuse();
-    const auto value = number.get<std::int64_t>();
+    if (number.is_unsigned() && number.AsUnsigned() > std::uint64_t{kMaxFanout}) return refuse();
+    const auto value = number.AsInteger();
     if (value < kAllEntries || value > kMaxFanout) return refuse();
     fanout.push_back(value);
   }
@@ -60,8 +59,8 @@ Result<NeighborOptions> ReadNeighborOptions(const GraphDataset& dataset, const N
   if (const auto* fanout = std::get_if<Fanout>(&part.fanout)) {
     options.fanout = *fanout;
   } else {
-    const auto tree = nlohmann::json::parse(std::get<ParamTree>(part.fanout).json);
-    for (const auto& [label, list] : tree.items()) {
+    MILLRACE_ASSIGN_OR_RETURN(const Json tree, Json::Parse(std::get<ParamTree>(part.fanout).json));
+    for (const auto& [label, list] : tree.AsObject()) {
       MILLRACE_ASSIGN_OR_RETURN(const std::uint32_t number, LabelOf(dataset, label));
       MILLRACE_ASSIGN_OR_RETURN(Fanout own, ReadFanout(label, list));
       options.by_label.push_back({number, std::move(own)});

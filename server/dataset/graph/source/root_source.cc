@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/quoted.h"
 #include "server/dataset/graph/graph_view.h"
 #include "server/dataset/graph/source/edge_places.h"
 #include "server/dataset/graph/source/graph_names.h"

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
+#include "common/base/quoted.h"
 #include "common/system/errno_status.h"
 #include "server/dataset/graph/format/graph_json.h"
 #include "server/dataset/graph/format/safetensors_header.h"

@@ -41,7 +41,7 @@ constexpr CrcTables MakeTables() {
 }
 constexpr CrcTables kTables = MakeTables();
 
-std::uint64_t LoadWord(const std::byte* at) {
+std::uint64_t EightBytes(const std::byte* at) {
   std::uint64_t word;
   std::memcpy(&word, at, sizeof(word));
   return word;
@@ -54,7 +54,7 @@ std::uint32_t Crc32cByTable(std::span<const std::byte> data) {
   const std::byte* at = data.data();
   std::size_t left = data.size();
   for (; left >= 8; left -= 8, at += 8) {
-    const std::uint64_t word = LoadWord(at) ^ crc;
+    const std::uint64_t word = EightBytes(at) ^ crc;
     crc = kTables[7][word & 0xFF] ^ kTables[6][word >> 8 & 0xFF] ^ kTables[5][word >> 16 & 0xFF] ^
           kTables[4][word >> 24 & 0xFF] ^ kTables[3][word >> 32 & 0xFF] ^
           kTables[2][word >> 40 & 0xFF] ^ kTables[1][word >> 48 & 0xFF] ^ kTables[0][word >> 56];
@@ -100,9 +100,9 @@ __attribute__((target("sse4.2,pclmul"))) inline std::uint64_t ByThrees(std::uint
     std::uint64_t second = 0;
     std::uint64_t third = 0;
     for (std::size_t i = 0; i < kBytes; i += 8) {
-      crc = _mm_crc32_u64(crc, LoadWord(at + i));
-      second = _mm_crc32_u64(second, LoadWord(at + kBytes + i));
-      third = _mm_crc32_u64(third, LoadWord(at + 2 * kBytes + i));
+      crc = _mm_crc32_u64(crc, EightBytes(at + i));
+      second = _mm_crc32_u64(second, EightBytes(at + kBytes + i));
+      third = _mm_crc32_u64(third, EightBytes(at + 2 * kBytes + i));
     }
     crc = Shift(crc, kTwice) ^ Shift(second, kOnce) ^ third;
   }
@@ -114,7 +114,7 @@ __attribute__((target("sse4.2,pclmul"))) std::uint32_t ByInstruction(const std::
   std::uint64_t crc = 0xFFFFFFFFU;
   crc = ByThrees<1024>(crc, at, left);
   crc = ByThrees<64>(crc, at, left);
-  for (; left >= 8; left -= 8, at += 8) crc = _mm_crc32_u64(crc, LoadWord(at));
+  for (; left >= 8; left -= 8, at += 8) crc = _mm_crc32_u64(crc, EightBytes(at));
   auto rest = static_cast<std::uint32_t>(crc);
   if (left >= 4) {
     std::uint32_t half;

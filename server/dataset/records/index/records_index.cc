@@ -31,7 +31,7 @@ static_assert(sizeof(RecordsIndexHeader) == 40 && std::endian::native == std::en
 
 constexpr std::uint64_t kOffsetBytes = sizeof(std::uint64_t);
 /// A dataset has no more bytes than this.
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 62;
 /// The bytes of a record besides its data.
 constexpr std::uint64_t kRecordFrameBytes = kRecordHeaderBytes + kRecordFooterBytes;
 
@@ -127,7 +127,7 @@ std::optional<RecordsIndexContent> FromProto(const v1::RecordsIndex& proto, bool
                           content.files[content.files.size() - 2].file.name < to.file.name;
     if (!in_order || to.records > to.file.size / kRecordFrameBytes) return std::nullopt;
     // So no sum of sizes, and of what is less, overflows.
-    if (to.file.size > kMostBytes - bytes) return std::nullopt;
+    if (to.file.size > kMostIndexBytes - bytes) return std::nullopt;
     bytes += to.file.size;
   }
   for (const v1::RecordsLeftOut& from : proto.left_out()) {

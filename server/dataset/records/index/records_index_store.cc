@@ -22,7 +22,7 @@ namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
-using IndexPtr = std::shared_ptr<const RecordsIndex>;
+using RecordsIndexPtr = std::shared_ptr<const RecordsIndex>;
 
 /// Numbers of devices change with a mount, so they are not compared.
 bool SameFile(FileIdentity a, const FileIdentity& b) {
@@ -39,7 +39,7 @@ class RecordsStore {
         places_(IndexPlaces(dir, options.index_file, options.cache_dir)),
         outcome_(outcome) {}
 
-  Result<IndexPtr> Run() {
+  Result<RecordsIndexPtr> Run() {
     if (!options_.index_file.empty()) {
       if (IsRecordsFile(options_.index_file.filename().string())) {
         return InvalidArgument(options_.index_file.string() +
@@ -51,7 +51,7 @@ class RecordsStore {
     }
     MILLRACE_ASSIGN_OR_RETURN(listing_, ListRecords(dir_));
     if (!options_.force) {
-      if (IndexPtr index = FindFitting()) return index;
+      if (RecordsIndexPtr index = FindFitting()) return index;
     }
     MILLRACE_ASSIGN_OR_RETURN(const LockedIndexPlace locked,
                               LockIndexPlace(dir_, places_, options_.stop, *logger_));
@@ -59,7 +59,7 @@ class RecordsStore {
     if (!options_.force) {
       // Another process may have built the index while it held the lock.
       MILLRACE_ASSIGN_OR_RETURN(listing_, ListRecords(dir_));
-      if (IndexPtr index = FindFitting()) return index;
+      if (RecordsIndexPtr index = FindFitting()) return index;
     }
     return Build();
   }
@@ -72,11 +72,11 @@ class RecordsStore {
     bool taken_over = false;
   };
 
-  IndexPtr FindFitting() {
+  RecordsIndexPtr FindFitting() {
     why_ = "there is none";
     older_ = nullptr;
     for (const fs::path& place : places_) {
-      Result<IndexPtr> index = RecordsIndex::Open(place);
+      Result<RecordsIndexPtr> index = RecordsIndex::Open(place);
       if (!index.ok()) {
         if (index.status().code() != StatusCode::kNotFound) why_ = index.status().message();
         continue;
@@ -122,7 +122,7 @@ class RecordsStore {
     return known.empty() ? std::string() : fmt::format("{} is gone", known.begin()->first);
   }
 
-  Result<IndexPtr> Build() {
+  Result<RecordsIndexPtr> Build() {
     std::unique_lock<std::mutex> only;
     if (options_.one_build != nullptr) only = std::unique_lock(*options_.one_build);
     std::string dataset = "dataset " + dir_.string();
@@ -155,7 +155,7 @@ class RecordsStore {
       return BadFilesStatus(dataset, std::move(bad));
     }
     MILLRACE_RETURN_IF_ERROR(RecordsIndex::Write(outcome_.file, content, offsets));
-    MILLRACE_ASSIGN_OR_RETURN(IndexPtr index, RecordsIndex::Open(outcome_.file));
+    MILLRACE_ASSIGN_OR_RETURN(RecordsIndexPtr index, RecordsIndex::Open(outcome_.file));
     outcome_.built = true;
     outcome_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -228,22 +228,23 @@ class RecordsStore {
   const std::vector<fs::path> places_;
   RecordsIndexOutcome& outcome_;
   DatasetListing listing_;
-  std::string why_;  // why no index fits
-  IndexPtr older_;   // an index that does not fit
+  std::string why_;        // why no index fits
+  RecordsIndexPtr older_;  // an index that does not fit
 };
 
 }  // namespace
 
-Result<IndexPtr> OpenOrBuildRecordsIndex(const fs::path& dir, const DatasetOpenOptions& options,
-                                         RecordsIndexOutcome& outcome) {
+Result<RecordsIndexPtr> OpenOrBuildRecordsIndex(const fs::path& dir,
+                                                const DatasetOpenOptions& options,
+                                                RecordsIndexOutcome& outcome) {
   return RecordsStore(dir, options, outcome).Run();
 }
 
-Result<IndexPtr> FindRecordsIndex(const fs::path& dir, const DatasetOpenOptions& options) {
+Result<RecordsIndexPtr> FindRecordsIndex(const fs::path& dir, const DatasetOpenOptions& options) {
   MILLRACE_RETURN_IF_ERROR(ListRecords(dir).status());
   Status status = OkStatus();
   for (const fs::path& place : IndexPlaces(dir, options.index_file, options.cache_dir)) {
-    Result<IndexPtr> index = RecordsIndex::Open(place);
+    Result<RecordsIndexPtr> index = RecordsIndex::Open(place);
     if (index.ok()) return index;
     if (status.ok() || status.code() == StatusCode::kNotFound) status = index.status();
   }

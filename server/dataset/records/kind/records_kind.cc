@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Names of files are listed up to this many.
-constexpr std::size_t kShownFiles = 1000;
+constexpr std::size_t kListedFiles = 1000;
 
 std::uint64_t BytesOf(const RecordsIndex& index) {
   std::uint64_t bytes = 0;
@@ -74,13 +74,13 @@ std::string DescribeRecords(const RecordsDataset& dataset) {
                         FeatureTypes(feature), feature.records());
   }
   text += "files\n";
-  for (std::size_t f = 0; f < std::min(index.files().size(), kShownFiles); ++f) {
+  for (std::size_t f = 0; f < std::min(index.files().size(), kListedFiles); ++f) {
     const RecordsFile& file = index.files()[f];
     text += fmt::format("  {}: {} records, {} bytes\n", Escaped(file.file.name), file.records,
                         file.file.size);
   }
-  if (index.files().size() > kShownFiles) {
-    text += fmt::format("  and {} more\n", index.files().size() - kShownFiles);
+  if (index.files().size() > kListedFiles) {
+    text += fmt::format("  and {} more\n", index.files().size() - kListedFiles);
   }
   for (const LeftOutRecordsFile& file : index.left_out()) {
     text += fmt::format("  left out: {}\n", file.file.ToString());

@@ -9,15 +9,13 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "common/json/json.h"
 #include "server/dataset/dataset_files.h"
 #include "server/dataset/declared_tensors.h"
 
 namespace millrace {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::string_view kLongForm = "{feature: \"…\", type: \"…\", default: …}";
 
@@ -35,13 +33,13 @@ std::string KindWord(FeatureKind kind) {
   return "nothing";
 }
 
-Result<TensorType> ReadType(const json& value) {
+Result<TensorType> ReadType(const Json& value) {
   if (!value.is_string()) {
     return InvalidArgument(
         fmt::format("expected a type such as int64, \"float32[*, 80]\" or \"bytes[194]\", got {}",
-                    value.dump()));
+                    value.ToText()));
   }
-  const std::string text = value.get<std::string>();
+  const std::string text = value.AsString();
   Result<TensorType> type = ParseTensorType(text);
   if (!type.ok()) return type.status().WithContext(fmt::format("the type \"{}\"", text));
   return type;
@@ -63,19 +61,18 @@ Result<FeatureKind> KindOf(const TensorType& type) {
 }
 
 /// Appends one value of a default. False if it is not of the type.
-bool AppendDefault(const json& value, FeatureKind kind, std::vector<std::byte>& row) {
+bool AppendDefault(const Json& value, FeatureKind kind, std::vector<std::byte>& row) {
   const auto append = [&row](auto number) {
     const auto* const bytes = reinterpret_cast<const std::byte*>(&number);
     row.insert(row.end(), bytes, bytes + sizeof(number));
   };
-  if (kind == FeatureKind::kInt64 && value.is_number_integer()) {
-    append(value.get<std::int64_t>());
+  if (kind == FeatureKind::kInt64 && value.is_integer()) {
+    append(value.AsInteger());
     // A number that was read as unsigned may be beyond int64.
-    return !value.is_number_unsigned() ||
-           value.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max();
+    return !value.is_unsigned() || value.AsUnsigned() <= std::numeric_limits<std::int64_t>::max();
   }
   if (kind == FeatureKind::kFloat && value.is_number()) {
-    const auto number = value.get<double>();
+    const auto number = value.AsDouble();
     append(static_cast<float>(number));
     return std::abs(number) <= std::numeric_limits<float>::max();
   }
@@ -83,7 +80,7 @@ bool AppendDefault(const json& value, FeatureKind kind, std::vector<std::byte>& 
 }
 
 /// The fallback of a feature with this default.
-Result<std::vector<std::byte>> ReadDefault(const json& value, const RecordFeature& feature) {
+Result<std::vector<std::byte>> ReadDefault(const Json& value, const RecordFeature& feature) {
   const std::uint64_t unit = feature.type.UnitElements();
   std::vector<std::byte> row;
   std::uint64_t values = 0;
@@ -91,21 +88,21 @@ Result<std::vector<std::byte>> ReadDefault(const json& value, const RecordFeatur
   if (feature.kind == FeatureKind::kBytes) {
     fits = value.is_string();
     if (fits) {
-      const std::string text = value.get<std::string>();
+      const std::string text = value.AsString();
       const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
       row.assign(bytes, bytes + text.size());
     }
     values = row.size();
   } else if (value.is_array()) {
-    for (const json& one : value) fits = fits && AppendDefault(one, feature.kind, row);
-    values = value.size();
+    for (const Json& one : value.AsArray()) fits = fits && AppendDefault(one, feature.kind, row);
+    values = value.AsArray().size();
   } else {
     fits = AppendDefault(value, feature.kind, row);
     values = feature.type.ragged ? 1 : unit;
   }
   fits = fits && (feature.type.ragged ? values % unit == 0 : values == unit);
   if (fits) return row;
-  return InvalidArgument(fmt::format("the default {} does not fit the type {}", value.dump(),
+  return InvalidArgument(fmt::format("the default {} does not fit the type {}", value.ToText(),
                                      TensorTypeText(feature.type)));
 }
 
@@ -114,25 +111,25 @@ Status AtPath(const std::string& path, const Status& status) {
   return status.WithContext("." + path);
 }
 
-Result<RecordFeature> ReadFeature(const std::string& name, const json& value) {
+Result<RecordFeature> ReadFeature(const std::string& name, const Json& value) {
   RecordFeature feature;
   feature.tensor = name;
   feature.feature = name;
-  const json* type = &value;
-  const json* fallback = nullptr;
+  const Json* type = &value;
+  const Json* fallback = nullptr;
   if (value.is_object()) {
     type = nullptr;
-    for (const auto& [key, below] : value.items()) {
+    for (const auto& [key, below] : value.AsObject()) {
       if (key == "type") {
         type = &below;
       } else if (key == "default") {
         fallback = &below;
-      } else if (key == "feature" && below.is_string() && !below.get<std::string>().empty()) {
-        feature.feature = below.get<std::string>();
+      } else if (key == "feature" && below.is_string() && !below.AsString().empty()) {
+        feature.feature = below.AsString();
       } else if (key == "feature") {
         return AtPath(
             name + ".feature",
-            InvalidArgument(fmt::format("expected the name of a feature, got {}", below.dump())));
+            InvalidArgument(fmt::format("expected the name of a feature, got {}", below.ToText())));
       } else {
         return AtPath(name + "." + key,
                       InvalidArgument(fmt::format("unknown key; expected {}", kLongForm)));
@@ -181,13 +178,13 @@ std::string DescribeFeatures(const RecordsIndex& index) {
 }  // namespace
 
 Result<std::vector<RecordFeature>> ReadRecordFeatures(const ParamValue& value) {
-  const json tree = json::parse(std::get<ParamTree>(value).json);
-  if (!tree.is_object() || tree.empty()) {
+  MILLRACE_ASSIGN_OR_RETURN(const Json tree, Json::Parse(std::get<ParamTree>(value).json));
+  if (!tree.is_object() || tree.AsObject().empty()) {
     return InvalidArgument(
         "expected a map from names to types, such as {d: \"bytes[194]\", s: int64}");
   }
   std::vector<RecordFeature> features;
-  for (const auto& [name, below] : tree.items()) {
+  for (const auto& [name, below] : tree.AsObject()) {
     const Status named = CheckDeclaredName(name);
     if (!named.ok()) return AtPath(name, named);
     MILLRACE_ASSIGN_OR_RETURN(features.emplace_back(), ReadFeature(name, below));
