@@ -35,6 +35,7 @@ def main():
                        if hasattr(function, "deploy_seconds")), end="")
         return 0
     function = tests()[sys.argv[1]]
+    os.environ["MILLRACE_TEST"] = f"process: {sys.argv[1].replace('_', ' ')}"  # for leftovers.py
     try:
         function()
     except Exception as error:  # the message is for a person; the trace is for the developer

@@ -466,29 +466,39 @@ def test_an_interrupted_run_ends_all_that_it_has_started():
 
 def test_tests_that_do_not_fit_into_the_time_have_failed():
     with project() as p:
-        p.test("a: quick", properties="COST 2")
-        p.test("b: long", "sleep 1000", "COST 1 RUN_SERIAL ON")
-        p.test("c: later", properties="RUN_SERIAL ON")
+        p.test("a: long", "echo $$ >pid; sleep 1000; true", "COST 1 RUN_SERIAL ON")
+        p.test("b: later", properties="RUN_SERIAL ON")
         began = time.monotonic()
-        code, lines = p.run("--minutes", 0.15)
-        same((code, lines[-1]), (1, "1 passed, 2 failed"))
-        check(time.monotonic() - began < 60, "it took too long")
-        same(below(lines, "failed, because not run: the 0.15 minutes were over"), ["c: later"])
-        check("failed: b: long (not run again: the 0.15 minutes were over)" in lines, p.text)
+        code, lines = p.run("--minutes", 0.3)
+        same((code, lines[-1]), (1, "0 passed, 2 failed"))
+        check(time.monotonic() - began < 60, "the run did not end when its time was over")
+        same(below(lines, "failed, because not run: the 0.3 minutes were over"), ["b: later"])
+        check("failed: a: long (not run again: the 0.3 minutes were over)" in lines, p.text)
+        check(not lives(int((p.work / "pid").read_text())), "the test goes on")
 
 
 def test_a_build_that_does_not_fit_into_the_time_has_failed():
     with project() as p:
         p.program("deploy/build", f"echo $$ >{p.root}/pid; sleep 1000; true")
         p.test("a: one")
-        code, lines = p.run("--minutes", 0.05)
-        same((code, lines[-2:]), (1, ["failed: the build (the 0.05 minutes were over, and no test was "
+        code, lines = p.run("--minutes", 0.3)
+        same((code, lines[-2:]), (1, ["failed: the build (the 0.3 minutes were over, and no test was "
                                       "run)", "0 passed, 1 failed"]))
         check(not lives(int((p.root / "pid").read_text())), "the build goes on")
 
 
+def test_a_check_that_does_not_end_in_time_has_failed():
+    with project() as p:
+        p.test("a: one")
+        runner = p.root / "tests" / "support" / "run_tests.py"
+        runner.write_text(runner.read_text().replace("SECONDS_TO_STOP = 60", "SECONDS_TO_STOP = 1"))
+        with_checks(p, "sleep 1000; true", "sleep 1000; true")
+        code, lines = p.run("--all", "--minutes", 0.3)
+        same((code, lines[-1]), (1, "1 passed, 1 failed, 1 skipped"))
+        check("(it did not end when its time was over)" in p.text, p.text)
+
+
 def with_checks(p, fuzz, clang):
-    p.test("a: one")
     (p.root / "tests" / "fuzz").mkdir()
     p.program("tests/fuzz/run", fuzz)
     p.program("tests/check-clang", clang)
@@ -496,6 +506,7 @@ def with_checks(p, fuzz, clang):
 
 def test_checks_that_were_left_out_have_not_passed():
     with project() as p:
+        p.test("a: one")
         with_checks(p, "echo left out: 3 of 9 targets: a, b, c", "exit 0")
         code, lines = p.run("--all", "--minutes", 10)
         same((code, lines[-3:]), (0, ["skipped: the 10 minutes were over",
@@ -505,6 +516,7 @@ def test_checks_that_were_left_out_have_not_passed():
 
 def test_a_check_that_fails_has_failed_even_if_it_left_something_out():
     with project() as p:
+        p.test("a: one")
         with_checks(p, "exit 0", "echo an error; echo left out: 1 of 9 sources; exit 1")
         code, lines = p.run("--all", "--minutes", 10)
         same((code, lines[-1]), (1, "2 passed, 1 failed"))
@@ -517,6 +529,7 @@ def test_checks_have_no_limit_without_minutes_and_begin_as_the_commit_says():
     said = 'echo "$0 $*" >>said; sed -i "s|$PWD/||" said'
     firsts = set()
     with project() as p:
+        p.test("a: one")
         with_checks(p, said, said)
         git = ["git", "-C", p.root, "-c", "user.name=a", "-c", "user.email=a@b", "-c",
                "commit.gpgsign=false"]

@@ -84,8 +84,9 @@ class Run:
         self.mark = uuid.uuid4().hex
         self._watched = [build.resolve(), self._make_folder(tempfile.gettempdir())]
         variables = {"TMPDIR": self._watched[-1]}
-        if os.access(SHARED_MEMORY, os.W_OK):
-            self._watched.append(self._make_folder(SHARED_MEMORY))
+        memory = os.environ.get(MEMORY, SHARED_MEMORY)
+        if os.access(memory, os.W_OK):
+            self._watched.append(self._make_folder(memory))
             variables[MEMORY] = self._watched[-1]
         # A run inside a test of another run belongs to both.
         outer = os.environ.get(MARK)
