@@ -370,6 +370,11 @@ def test_a_process_that_a_test_leaves_is_named_and_ended():
         other.wait()
 
 
+def test_programs_know_which_process_test_has_started_them():
+    told = subprocess.run(["printenv", "MILLRACE_TEST"], stdout=subprocess.PIPE, text=True, check=False)
+    same(told.stdout, "process: programs know which process test has started them\n")
+
+
 def test_a_process_that_a_failed_run_leaves_is_named_too():
     with project() as p:
         p.program("deploy/build", LEAVES_A_PROCESS.replace('"left"', f'"{p.root}/left"') + "\nexit 1")
@@ -561,6 +566,20 @@ def test_checks_without_time_say_what_they_left_out():
         found = re.search(rf"^left out: (\d+) of \1 {kind}: (\S+?),? ", done.stdout, re.M)
         check(done.returncode == 0 and found and found[2] == (first or found[2]),
               f"{command}: {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def test_a_run_goes_on_after_a_terminal_has_ended_if_it_was_told_so():
+    with project() as p:
+        p.test("a: waits", "touch ready; until test -e go; do sleep 0.02; done")
+        with p.start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as program:
+            try:
+                wait_for((p.work / "ready").exists, "the test does not begin", program)
+                program.send_signal(signal.SIGHUP)
+                (p.work / "go").touch()
+                text, _ = program.communicate(timeout=PATIENCE)
+            finally:
+                program.kill()
+        same((program.returncode, text.splitlines()[-1]), (0, "1 passed, 0 failed"))
 
 
 def test_the_runner_refuses_what_it_does_not_know():

@@ -350,7 +350,9 @@ def main():
             return done.returncode
     run = Run(ROOT / "build")
     for number in SIGNALS:
-        signal.signal(number, interrupt)
+        # nohup ignores SIGHUP.
+        if signal.getsignal(number) != signal.SIG_IGN or number != signal.SIGHUP:
+            signal.signal(number, interrupt)
     signal.signal(signal.SIGALRM, stop)
     results = []
     code = 0
