@@ -250,11 +250,18 @@ class Project:
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
 
     def run(self, *arguments, **options):
-        """Exit code, and the lines from the end on that begin at the first of the report."""
-        with self.start(*arguments, **options) as program:
-            text, _ = program.communicate(timeout=PATIENCE)
-        self.text = text
-        return program.returncode, text.splitlines()
+        """Exit code, and the lines."""
+        return self.end(self.start(*arguments, **options))
+
+    def end(self, program):
+        """Waits for the end of a run that was started."""
+        try:
+            self.text, _ = program.communicate(timeout=PATIENCE)
+        except BaseException:
+            program.terminate()  # it ends what it has started
+            program.communicate()
+            raise
+        return program.returncode, self.text.splitlines()
 
     def pid_left(self):
         return int((self.work / "left").read_text())
@@ -311,9 +318,10 @@ def test_the_command_that_is_printed_runs_the_failed_test_alone():
     odd = "b: 1+1 (is) [two], isn't it? $5.^*|\\ {x} \"q\""
     with project() as p:
         p.test("b: 1+1 (is) [two], isn't it? $5.^*|\\ {x} \"q\" too")
+        p.test(f"a{odd}")
         p.test(odd, "echo it failed; exit 1")
         code, lines = p.run()
-        same((code, lines[-1]), (1, "1 passed, 1 failed"))
+        same((code, lines[-1]), (1, "2 passed, 1 failed"))
         alone, logs = below(lines, f"failed: {odd}")
         texts = [(p.root / log).read_text() for log in logs.removeprefix("output: ").split()]
         same(texts, ["it failed\n"] * 2)
@@ -324,8 +332,8 @@ def test_the_command_that_is_printed_runs_the_failed_test_alone():
 
 def test_tests_run_again_after_what_sets_them_up_has_passed():
     with project() as p:
-        p.test("a: set up", FAILS_ONCE, "FIXTURES_SETUP f")
-        p.test("b: needs it", "test -e came", "FIXTURES_REQUIRED f")
+        p.test("a: set up", f"echo >>count; {FAILS_ONCE}", "FIXTURES_SETUP f")
+        p.test("b: needs it", "test $(wc -l <count) = 2", "FIXTURES_REQUIRED f")
         code, lines = p.run()
         same((code, lines[-3:]), (0, ["unsure: a: set up", "unsure: b: needs it",
                                       "2 passed, 0 failed"]))
@@ -390,13 +398,16 @@ def test_shared_memory_that_a_test_leaves_is_named_and_removed():
         raise Skipped("there is no /dev/shm here")
     named = pathlib.Path(f"/dev/shm/millrace-test-{os.getpid()}")
     of_others = named.with_name(named.name + "-of-another-run")
-    with project() as p, open(of_others, "w"):
-        try:
-            p.test("a: leaves", f"""touch {named} {of_others}
+    with project() as p:
+        p.test("a: leaves", f"""touch {named} ready; until test -e {of_others}; do sleep 0.02; done
 mkdir $MILLRACE_TEST_MEMORY/empty $MILLRACE_TEST_MEMORY/full
 touch $MILLRACE_TEST_MEMORY/full/file; echo $MILLRACE_TEST_MEMORY >memory
 ipcmk --shmem 4096 >number""")
-            code, lines = p.run()
+        program = p.start()
+        try:
+            wait_for((p.work / "ready").exists, "the test does not begin", program)
+            with open(of_others, "w"):
+                code, lines = p.end(program)
             memory = (p.work / "memory").read_text().strip()
             number = re.search(r"\d+", (p.work / "number").read_text())[0]
             found = [line.removeprefix("failed: left behind: ") for line in lines
@@ -408,8 +419,9 @@ ipcmk --shmem 4096 >number""")
             check(not named.exists() and not pathlib.Path(memory).exists(), "not removed")
             check(of_others.exists(), "that of another run is gone")
         finally:
+            program.terminate()
             named.unlink(missing_ok=True)
-            of_others.unlink()
+            of_others.unlink(missing_ok=True)
 
 
 def may_change_the_system():
@@ -451,16 +463,15 @@ def test_an_interrupted_run_ends_all_that_it_has_started():
     for number in (signal.SIGTERM, signal.SIGINT):
         with project() as p:
             p.test("a: waits", LEAVES_A_PROCESS + "\necho $TMPDIR >folder; touch ready; sleep 1000")
-            with p.start() as program:
-                try:
-                    wait_for((p.work / "ready").exists, "the test does not begin", program)
-                    program.send_signal(number)
-                    text, _ = program.communicate(timeout=PATIENCE)
-                finally:
-                    program.kill()
-            same(program.returncode, 128 + number)
-            same(text.splitlines()[-2:], [f"failed: the run was interrupted by {number.name}",
-                                          "0 passed, 1 failed"])
+            program = p.start()
+            try:
+                wait_for((p.work / "ready").exists, "the test does not begin", program)
+                program.send_signal(number)
+            finally:
+                code, lines = p.end(program)
+            same((code, lines[-2:]), (128 + number,
+                                      [f"failed: the run was interrupted by {number.name}",
+                                       "0 passed, 1 failed"]))
             check(not lives(p.pid_left()), "a process lives on")
             check(not pathlib.Path((p.work / "folder").read_text().strip()).exists(),
                   "the run's folder stays")
@@ -571,15 +582,14 @@ def test_checks_without_time_say_what_they_left_out():
 def test_a_run_goes_on_after_a_terminal_has_ended_if_it_was_told_so():
     with project() as p:
         p.test("a: waits", "touch ready; until test -e go; do sleep 0.02; done")
-        with p.start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)) as program:
-            try:
-                wait_for((p.work / "ready").exists, "the test does not begin", program)
-                program.send_signal(signal.SIGHUP)
-                (p.work / "go").touch()
-                text, _ = program.communicate(timeout=PATIENCE)
-            finally:
-                program.kill()
-        same((program.returncode, text.splitlines()[-1]), (0, "1 passed, 0 failed"))
+        program = p.start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        try:
+            wait_for((p.work / "ready").exists, "the test does not begin", program)
+            program.send_signal(signal.SIGHUP)
+            (p.work / "go").touch()
+        finally:
+            code, lines = p.end(program)
+        same((code, lines[-1]), (0, "1 passed, 0 failed"))
 
 
 def test_the_runner_refuses_what_it_does_not_know():
