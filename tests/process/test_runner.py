@@ -477,6 +477,30 @@ def test_an_interrupted_run_ends_all_that_it_has_started():
                   "the run's folder stays")
 
 
+WAITS = """import sys, time
+sys.path.insert(0, sys.argv[1])
+import run, harness
+def waits():
+    with harness.cluster("no dataset") as c:
+        print(c.start("sleeper", "sleep", "1000").popen.pid, c.folder, flush=True)
+        while True:
+            time.sleep(1)
+run.tests = lambda: {"waits": waits}
+sys.argv = ["run.py", "waits"]
+run.main()
+"""
+
+
+def test_a_process_test_that_is_told_to_end_ends_what_it_has_started():
+    with subprocess.Popen([sys.executable, "-c", WAITS, pathlib.Path(__file__).parent], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as test:
+        pid, folder = test.stdout.readline().split()
+        test.terminate()
+        test.communicate(timeout=PATIENCE)
+    check(not lives(pid), "the process lives on")
+    check(not pathlib.Path(folder).exists(), "the test's folder stays")
+
+
 # --- the time that a run may take ---
 
 
