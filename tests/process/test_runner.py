@@ -1,5 +1,5 @@
-"""The script that runs the tests: its last lines, tests that run again, what a run leaves behind, and
-the time that it may take. It runs on small projects here."""
+"""The script that runs the tests: its last lines, tests that run again, what a run leaves behind,
+and the time that it may take. It runs on small projects here."""
 
 import contextlib
 import os
@@ -44,8 +44,8 @@ PASSED_CASE = ctest_case("unit: fine")
 
 
 def report(*files, more=(), listed=()):
-    """Whether the run has succeeded, and the lines of the report, for result files with these cases;
-    None stands for a missing file."""
+    """Whether the run has succeeded, and the lines of the report, for result files with these
+    cases; None stands for a missing file."""
     with tempfile.TemporaryDirectory() as folder:
         read = []
         for number, cases in enumerate(files):
@@ -379,13 +379,14 @@ def test_a_process_that_a_test_leaves_is_named_and_ended():
 
 
 def test_programs_know_which_process_test_has_started_them():
-    told = subprocess.run(["printenv", "MILLRACE_TEST"], stdout=subprocess.PIPE, text=True, check=False)
+    told = subprocess.run(["printenv", "MILLRACE_TEST"], capture_output=True, text=True, check=False)
     same(told.stdout, "process: programs know which process test has started them\n")
 
 
 def test_a_process_that_a_failed_run_leaves_is_named_too():
     with project() as p:
-        p.program("deploy/build", LEAVES_A_PROCESS.replace('"left"', f'"{p.root}/left"') + "\nexit 1")
+        p.program("deploy/build",
+                  LEAVES_A_PROCESS.replace('"left"', f'"{p.root}/left"') + "\nexit 1")
         p.test("a: one")
         code, lines = p.run()
         same((code, lines[-1]), (1, "0 passed, 2 failed"))
@@ -595,7 +596,8 @@ def test_checks_have_no_limit_without_minutes_and_begin_as_the_commit_says():
 
 
 def test_checks_without_time_say_what_they_left_out():
-    for command, kind, first in [("check-clang", "sources", None), ("fuzz/run", "targets", "graph_json")]:
+    for command, kind, first in [("check-clang", "sources", None),
+                                 ("fuzz/run", "targets", "graph_json")]:
         done = subprocess.run([ROOT / "tests" / command, "--limit", "0", "--from", "3"], text=True,
                               capture_output=True, timeout=PATIENCE, check=False)
         found = re.search(rf"^left out: (\d+) of \1 {kind}: (\S+?),? ", done.stdout, re.M)

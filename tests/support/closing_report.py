@@ -1,5 +1,5 @@
-"""The last lines of a run: which tests were skipped and why, which failed, which are unsure, and how
-many passed.
+"""The last lines of a run: which tests were skipped and why, which failed, which are unsure, and
+how many passed.
 
 Results come from the JUnit files that CTest and pytest write. The last line is always such as
 `123 passed, 0 failed, 4 skipped`.
@@ -25,10 +25,10 @@ HINTS = {
 
 
 class Result:
-    """The result of one test. `why` says why it was skipped, wholly or `in_part`, or a word about its
-    failure; `not_run` says why a failed test was not run. `output` is what it printed. `alone` is the
-    command that runs it alone. `logs` are the files with its output, as paths from the project's
-    folder."""
+    """The result of one test. `why` says why it was skipped, wholly or `in_part`, or a word about
+    its failure; `not_run` says why a failed test was not run. `output` is what it printed. `alone`
+    is the command that runs it alone. `logs` are the files with its output, as paths from the
+    project's folder."""
 
     def __init__(self, name, outcome, why="", in_part=False, output="", not_run=""):
         self.name = name
@@ -155,8 +155,10 @@ def sightings(results, listed):
         if result.outcome == UNSURE:
             yield f"failed, and passed when it ran again: {result.name}"
             yield from where_it_is(result)
-            yield ("  listed in tests/unsure.md: mend it before anything else" if result.name in listed
-                   else "  not listed in tests/unsure.md: add it, and mend it before anything else")
+            if result.name in listed:
+                yield "  listed in tests/unsure.md: mend it before anything else"
+            else:
+                yield "  not listed in tests/unsure.md: add it, and mend it before anything else"
 
 
 def report(results, listed=()):

@@ -1,5 +1,5 @@
-"""One run of tests: the mark that its processes carry, the folders that they write to, and what they
-leave behind.
+"""One run of tests: the mark that its processes carry, the folders that they write to, and what
+they leave behind.
 
 Nothing of another run is blamed. A process belongs to the run if its environment has the run's
 mark, whoever its parent is by now. Mounts count below the run's own folders. Named segments of

@@ -168,8 +168,8 @@ class Runner:
         return list(results.values())
 
     def checks(self):
-        """The fuzz targets, and clang's checks of the other sources, as far as the time reaches. What
-        comes first follows from the commit, so that each has its turn."""
+        """The fuzz targets, and clang's checks of the other sources, as far as the time reaches.
+        What comes first follows from the commit, so that each has its turn."""
         number = commit_number()
         parts = [["tests/fuzz/run", "--seconds", "60", "--jobs", "2"],
                  ["tests/check-clang", "--but-fuzzed"]]
@@ -229,8 +229,8 @@ class Runner:
 
     def _run_again(self, failed, listed):
         if failed and self._clock.seconds_left() >= LEAST_SECONDS:
-            print(f"running again, alone: {len(failed[:MOST_AGAIN])} of {len(failed)} tests that failed",
-                  flush=True)
+            print(f"running again, alone: {len(failed[:MOST_AGAIN])} of {len(failed)} tests that "
+                  "failed", flush=True)
         set_up = True
         for count, result in enumerate(failed):
             if count >= MOST_AGAIN:
@@ -282,7 +282,7 @@ class Runner:
         except Stopped:
             self._run.end_processes()
             code, result.why = 1, "it did not end when its time was over"
-        left_out = [line.removeprefix("left out: ") for line in lines if line.startswith("left out: ")]
+        left_out = re.findall(r"^left out: (.+)$", "\n".join(lines), re.M)
         if code != 0:
             result.outcome, result.alone = FAILED, shlex.join([name, *options])
             self._keep_log(result, "\n".join(lines) + "\n", 1)
@@ -292,11 +292,11 @@ class Runner:
 
     @staticmethod
     def _call(command, lines=None):
-        """Runs a command; returns its exit code. If `lines` is a list, its output goes there, too."""
-        with subprocess.Popen(list(map(str, command)), cwd=ROOT, stdin=subprocess.DEVNULL, text=True,
+        """Runs a command; returns its exit code. Its output also goes to the list `lines`, if any."""
+        with subprocess.Popen(list(map(str, command)), cwd=ROOT, stdin=subprocess.DEVNULL,
                               stdout=None if lines is None else subprocess.PIPE,
                               stderr=None if lines is None else subprocess.STDOUT,
-                              errors="replace") as program:
+                              text=True, errors="replace") as program:
             try:
                 for line in program.stdout or ():
                     print(line, end="", flush=True)

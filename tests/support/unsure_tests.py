@@ -19,8 +19,8 @@ def read(path):
     for number, line in enumerate(lines[first + 2:], first + 3):
         row = ROW.fullmatch(line)
         if row is None:
-            raise ValueError(f"{path}:{number}: expected '| YYYY-MM-DD | `TEST` | WHAT WAS SEEN |', "
-                             f"found '{line}'")
+            raise ValueError(f"{path}:{number}: expected '| YYYY-MM-DD | `TEST` | WHAT WAS SEEN |',"
+                             f" found '{line}'")
         try:
             datetime.date.fromisoformat(row[1])
         except ValueError as error:
