@@ -8,6 +8,7 @@
 import importlib
 import os
 import pathlib
+import signal
 import sys
 
 HERE = pathlib.Path(__file__).parent
@@ -35,6 +36,9 @@ def main():
                        if hasattr(function, "deploy_seconds")), end="")
         return 0
     function = tests()[sys.argv[1]]
+    os.environ["MILLRACE_TEST"] = f"process: {sys.argv[1].replace('_', ' ')}"  # for leftovers.py
+    # A test that is told to end cleans up, as it does after an interrupt from a terminal.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         function()
     except Exception as error:  # the message is for a person; the trace is for the developer

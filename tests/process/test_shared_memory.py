@@ -110,7 +110,8 @@ def test_a_killed_worker_leaves_its_consumers_alone_and_nothing_behind():
         check_same(c.delivered(consumer.log), c.reference(0, 2) + c.reference(1, 2))
         check(through_shared_memory(consumer) == len(c.delivered(consumer.log)),
               "all came through shared memory")
-        check(named() == before, f"left in /dev/shm: {named() - before}")
+        # Other tests of the machine may make names there, which go away.
+        wait_for(lambda: not named() - before, "no new name is left in /dev/shm")
         check(not list(c.folder.rglob("*.sock")) and
               sorted(p.name for p in (c.folder / "state").rglob("*")) == state,
               "nothing is left in the state folder")

@@ -1,21 +1,17 @@
-"""Prints the last lines of a test run: which tests were skipped and why, which failed, and how many
-passed.
+"""The last lines of a run: which tests were skipped and why, which failed, which are unsure, and
+how many passed.
 
-  closing_report.py [--check NAME=CODE]... RESULTS.xml...
-
-Reads the JUnit files that CTest and pytest write. A check is a program that counts as one test;
-CODE is its exit code. The last line is always such as `123 passed, 0 failed, 4 skipped`. Exit code
-0: some test passed and none failed.
+Results come from the JUnit files that CTest and pytest write. The last line is always such as
+`123 passed, 0 failed, 4 skipped`.
 """
 
-import argparse
 import ast
-import pathlib
 import re
-import sys
+import shlex
 import xml.etree.ElementTree as ElementTree
 
-PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+# An unsure test has failed, and has passed when it ran again.
+PASSED, FAILED, SKIPPED, UNSURE = "passed", "failed", "skipped", "unsure"
 # CTest also calls a test skipped if it could not start it. Such a test has failed.
 CTEST_SKIPS = re.compile(r"SKIP_RETURN_CODE|SKIP_REGULAR_EXPRESSION_MATCHED")
 # SAID is the line that a skipped test prints, in C++ and in tests/process. PYTEST_SAID is the line
@@ -29,13 +25,20 @@ HINTS = {
 
 
 class Result:
-    """The result of one test. `why` is empty unless it was skipped, wholly or `in_part`."""
+    """The result of one test. `why` says why it was skipped, wholly or `in_part`, or a word about
+    its failure; `not_run` says why a failed test was not run. `output` is what it printed. `alone`
+    is the command that runs it alone. `logs` are the files with its output, as paths from the
+    project's folder."""
 
-    def __init__(self, name, outcome, why="", in_part=False):
+    def __init__(self, name, outcome, why="", in_part=False, output="", not_run=""):
         self.name = name
         self.outcome = outcome
         self.why = why
         self.in_part = in_part
+        self.output = output
+        self.not_run = not_run
+        self.alone = ""
+        self.logs = []
 
 
 def reason(output):
@@ -58,26 +61,30 @@ def read_case(case):
     shown = name if from_ctest or not group else f"{group.rsplit('.', 1)[-1]}: {name}"
     output = case.findtext("system-out") or ""
     skipped = case.find("skipped")
+    failures = [part for tag in ("failure", "error") for part in case.findall(tag)]
     if case.get("status") == "disabled":
         result = Result(shown, SKIPPED, "disabled")
-    elif case.get("status") == "fail" or any(case.find(tag) is not None
-                                             for tag in ("failure", "error")):
-        result = Result(shown, FAILED)
+    elif case.get("status") == "fail" or failures:
+        result = Result(shown, FAILED, output=output or "\n".join(f.text or "" for f in failures))
     elif skipped is None:
         why = reason(output) if from_ctest else ""
-        result = Result(shown, PASSED, why, in_part=bool(why))
+        result = Result(shown, PASSED, why, in_part=bool(why), output=output)
     elif not from_ctest:
         result = Result(shown, SKIPPED, reason_of_pytest(skipped))
     elif CTEST_SKIPS.match(skipped.get("message", "")):
         result = Result(shown, SKIPPED, reason(output))
     else:
-        result = Result(f"{shown} (not run: {skipped.get('message')})", FAILED)
+        result = Result(shown, FAILED, not_run=skipped.get("message"))
     return (group, name), result
 
 
 def read(path):
-    """The results of one file, by test."""
-    return dict(map(read_case, ElementTree.parse(path).iter("testcase")))
+    """The results of one file, by test. A missing or broken file counts as a failure of its own,
+    because its run did not get to its end."""
+    try:
+        return dict(map(read_case, ElementTree.parse(path).iter("testcase")))
+    except (OSError, ElementTree.ParseError) as error:
+        return {("", str(path)): Result(f"no results in {path}: {error}", FAILED)}
 
 
 def merged(files):
@@ -90,6 +97,23 @@ def merged(files):
             if old is None or rank.index(result.outcome) > rank.index(old.outcome):
                 results[key] = result
     return list(results.values())
+
+
+def ctest_pattern(name):
+    """A regular expression of CMake for this name only."""
+    return "^" + re.sub(r"[][.^$*+?()|\\]", r"\\\g<0>", name) + "$"
+
+
+def ctest_alone(preset, name):
+    """The command that runs a test alone, after what sets it up."""
+    return shlex.join(["ctest", "--preset", preset, "-R", ctest_pattern(name)])
+
+
+def pytest_alone(python, group, name):
+    """The command that runs a test of the Python package, or a file of tests, alone."""
+    module, test = (group, f"::{name}") if group else (name, "")
+    words = [str(python), "-m", "pytest", "--rootdir", ".", module.replace(".", "/") + ".py" + test]
+    return "MILLRACE_SOURCE_DIR=$PWD " + shlex.join(words)
 
 
 def skips(results):
@@ -105,46 +129,49 @@ def skips(results):
         yield from (f"  {name}" for name in names)
 
 
-def report(results):
+def where_it_is(result):
+    if result.alone:
+        yield f"  alone: {result.alone}"
+    if result.logs:
+        yield f"  output: {' '.join(map(str, result.logs))}"
+
+
+def failures(results):
+    not_run = {}
+    for result in results:
+        if result.outcome == FAILED and result.not_run:
+            not_run.setdefault(result.not_run, []).append(result.name)
+        elif result.outcome == FAILED:
+            yield f"failed: {result.name}" + (f" ({result.why})" if result.why else "")
+            yield from where_it_is(result)
+    for why, names in not_run.items():
+        yield f"failed, because not run: {why}"
+        yield from (f"  {name}" for name in names)
+
+
+def sightings(results, listed):
+    """What is to be done about each unsure test. `listed` has the names of tests/unsure.md."""
+    for result in results:
+        if result.outcome == UNSURE:
+            yield f"failed, and passed when it ran again: {result.name}"
+            yield from where_it_is(result)
+            if result.name in listed:
+                yield "  listed in tests/unsure.md: mend it before anything else"
+            else:
+                yield "  not listed in tests/unsure.md: add it, and mend it before anything else"
+
+
+def report(results, listed=()):
     """All lines; the last one has the numbers."""
     count = {outcome: sum(r.outcome == outcome for r in results)
-             for outcome in (PASSED, FAILED, SKIPPED)}
-    numbers = [f"{count[PASSED]} passed", f"{count[FAILED]} failed"]
+             for outcome in (PASSED, FAILED, SKIPPED, UNSURE)}
+    numbers = [f"{count[PASSED] + count[UNSURE]} passed", f"{count[FAILED]} failed"]
     if count[SKIPPED]:
         numbers.append(f"{count[SKIPPED]} skipped")
-    return [*skips(results), *(f"failed: {r.name}" for r in results if r.outcome == FAILED),
-            ", ".join(numbers)]
+    return [*skips(results), *failures(results), *sightings(results, listed),
+            *(f"unsure: {r.name}" for r in results if r.outcome == UNSURE), ", ".join(numbers)]
 
 
 def succeeded(results):
     outcomes = {result.outcome for result in results}
-    return PASSED in outcomes and FAILED not in outcomes
-
-
-def read_check(text):
-    name, _, code = text.rpartition("=")
-    return Result(name, FAILED if int(code) else PASSED)
-
-
-def read_or_fail(path):
-    """A missing or broken file counts as a failure of its own, because its run did not get to its
-    end."""
-    try:
-        return read(path)
-    except (OSError, ElementTree.ParseError) as error:
-        return {("", str(path)): Result(f"no results in {path}: {error}", FAILED)}
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", metavar="NAME=CODE", type=read_check, action="append", default=[])
-    parser.add_argument("results", metavar="RESULTS.xml", type=pathlib.Path, nargs="*")
-    options = parser.parse_intermixed_args()
-    results = merged(map(read_or_fail, options.results)) + options.check
-    print("\n".join(report(results)))
-    return 0 if succeeded(results) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return bool(outcomes & {PASSED, UNSURE}) and FAILED not in outcomes
