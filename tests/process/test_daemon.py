@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 
 from harness import Failure, PATIENCE, binary, check, check_same, cluster, wait_for
+from test_metrics import Scrape
 from test_streams import DATA
 
 
@@ -160,23 +161,54 @@ def test_status_names_jobs_workers_and_consumers():
 def test_status_is_watched_through_a_restart_until_interrupted():
     with cluster(DATA) as c:
         dispatcher = c.dispatcher()
+        commands = (("status", "--watch", "--format", "json"), ("top",))
+        watches = [c.start(words[0], binary("cli"), *words, "--address", c.address, "--period", "0.1")
+                   for words in commands]
+
+        def terms(watch):
+            """The terms of the answers, in the order in which they came."""
+            return re.findall(r'(?:"term": ?"?|term )(\d+)', watch.text())
+
+        def failures(watch):
+            return watch.text().count("dispatcher at " + c.address)
+
+        for watch in watches:
+            wait_for(lambda w=watch: len(terms(w)) >= 3, "no answers", watch.popen)
+            check(len(set(terms(watch))) == 1, f"one dispatcher, one term: {terms(watch)}")
+        first = terms(watches[0])[0]
+        dispatcher = c.restart_dispatcher(dispatcher)
+        failed = [failures(watch) for watch in watches]
+        for watch, before in zip(watches, failed):
+            wait_for(lambda w=watch: terms(w)[-1] != first, "no answer of the new dispatcher",
+                     watch.popen)
+            check(before >= 10, f"{before} failures while it was away:\n{watch.text()[-2000:]}")
+            # A look takes 0.1 s. One may have been under way, and one may have failed meanwhile.
+            check(failures(watch) <= before + 2,
+                  f"{failures(watch) - before} looks failed after its return:\n{watch.text()[-2000:]}")
+        check("connection refused" not in dispatcher.text(), dispatcher.text())
+        for watch in watches:
+            watch.popen.send_signal(signal.SIGINT)
+            check(watch.wait() == 0, watch.text())
+
+
+def test_a_watch_opens_one_connection_a_look_where_tls_is_wanted():
+    with cluster(DATA) as c:
+        tls = c.folder / "tls"
+        c.run("certs", tls)
+        serve = c.serve("--tls", tls / "serve", "--metrics-listen", "127.0.0.1:0")
         watch = c.start("watch", binary("cli"), "status", "--address", c.address, "--watch",
-                        "--format", "json", "--period", "0.1")
+                        "--period", "0.2")
 
-        def answers():
-            return [json.loads(line) for line in watch.text().splitlines()
-                    if line.startswith("{") and line.endswith("}")]
+        def looks():
+            return watch.text().count("dispatcher at " + c.address)
 
-        wait_for(lambda: len(answers()) >= 3, "no answers", watch.popen)
-        terms = {answer["term"] for answer in answers()}
-        check(len(terms) == 1, f"one dispatcher, one term: {terms}")
-        dispatcher.kill()
-        c.dispatcher(c.address)
-        wait_for(lambda: answers()[-1]["term"] not in terms, "no answer of the new dispatcher",
+        wait_for(lambda: "wants TLS" in watch.text() and looks() >= 20, "no reason is said",
                  watch.popen)
-        check("dispatcher at " + c.address in watch.text(), watch.text())
         watch.popen.send_signal(signal.SIGINT)
         check(watch.wait() == 0, watch.text())
+        refused = sum(value for (name, _), value in Scrape(serve).values.items()
+                      if name == "millrace_refused_connections_total")
+        check(0 < refused <= looks(), f"{looks()} looks, {refused} connections refused")
 
 
 def test_a_dataset_with_bad_files_is_refused_with_all_of_them():
