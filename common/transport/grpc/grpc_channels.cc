@@ -78,11 +78,13 @@ std::shared_ptr<grpc::Channel> GrpcChannels::Get(const std::string& address, Pee
   return entry.channel;
 }
 
-void GrpcChannels::GiveUpFailed(const Key& key, const std::shared_ptr<grpc::Channel>& channel) {
-  if (!HasFailed(*channel)) return;
+void GrpcChannels::GiveUpFailed(const Key& key) {
+  std::shared_ptr<grpc::Channel> old;  // ends without the lock
   MutexLock lock(mutex_);
   const auto entry = channels_.find(key);
-  if (entry != channels_.end() && entry->second.channel == channel) channels_.erase(entry);
+  if (entry == channels_.end() || !HasFailed(*entry->second.channel)) return;
+  old = std::move(entry->second.channel);
+  channels_.erase(entry);
 }
 
 void GrpcChannels::Keep(std::shared_ptr<grpc::Channel> channel) {
@@ -148,9 +150,8 @@ Status GrpcChannels::Look(const std::string& address, PeerRole role, const Call&
       return AddReason(last.mapped().status, FindReason(key));
     }
   }
-  const std::shared_ptr<grpc::Channel> channel = Get(address, role);
-  const Status status = call(channel);
-  GiveUpFailed(key, channel);
+  const Status status = call(Get(address, role));
+  GiveUpFailed(key);
   if (!FailedInHandshake(status)) return status;
   MutexLock lock(mutex_);
   if (const std::optional<Status> explained = WithReason(status, key)) return *explained;
@@ -160,8 +161,9 @@ Status GrpcChannels::Look(const std::string& address, PeerRole role, const Call&
 }
 
 Status GrpcChannels::Explain(const Status& status, const std::string& address, PeerRole role) {
-  if (!FailedInHandshake(status)) return status;
   const Key key{address, role};
+  GiveUpFailed(key);
+  if (!FailedInHandshake(status)) return status;
   MutexLock lock(mutex_);
   if (const std::optional<Status> explained = WithReason(status, key)) return *explained;
   const bool asked = std::find(to_explain_.begin(), to_explain_.end(), key) != to_explain_.end();

@@ -69,7 +69,8 @@ class GrpcChannels {
 
   std::shared_ptr<const TlsFiles> Files() const;
   std::shared_ptr<grpc::Channel> Make(const Key& key, const TlsFiles* files) const;
-  void GiveUpFailed(const Key& key, const std::shared_ptr<grpc::Channel>& channel);
+  /// Drops the connection if it failed, so that gRPC does not try it again by itself.
+  void GiveUpFailed(const Key& key);
   /// The status, with the reason if TLS is one. Unset: nobody knows.
   std::optional<Status> WithReason(const Status& status, const Key& key) const
       MILLRACE_REQUIRES(mutex_);
