@@ -96,8 +96,8 @@ TEST_CASE("nobody who is away is sent a TLS hello when he is back", "[network][r
   options.security.on_refused_connection = [&](RefusedConnection, const std::string&) {
     ++refused;
   };
-  const auto server =
-      *GrpcServer::Start(options, std::shared_ptr<DispatcherEndpoint>(std::make_shared<TestDispatcher>()));
+  const auto server = *GrpcServer::Start(
+      options, std::shared_ptr<DispatcherEndpoint>(std::make_shared<TestDispatcher>()));
   CHECK(connector->GetStatus(address, 5).ok());
   CHECK(refused == 0);
   server->Shutdown(std::chrono::seconds(0));
@@ -143,8 +143,8 @@ TEST_CASE("the first call after a server's return succeeds, however often it was
     std::stop_source stop;
     CHECK(connector
               ->WatchStatus(
-                  restarted.address, 0.1,
-                  [&](const v1::ServiceStatus&) { stop.request_stop(); }, stop.get_token())
+                  restarted.address, 0.1, [&](const v1::ServiceStatus&) { stop.request_stop(); },
+                  stop.get_token())
               .ok());
     CHECK(stop.stop_requested());
   }

@@ -95,16 +95,16 @@ TEST_CASE("a refusal reaches the peer of every stream, whatever that does meanwh
   const auto refusing = std::make_shared<Refusing>(by == "endpoint");
   const auto control = *GrpcServer::Start({}, std::shared_ptr<DispatcherEndpoint>(refusing));
   const auto batches = *GrpcServer::Start({}, std::shared_ptr<WorkerEndpoint>(refusing));
-  for (const char* method : {"Dispatcher/Attach", "Dispatcher/Work", "Dispatcher/Trace",
-                             "Worker/StreamBatches"}) {
+  for (const char* method :
+       {"Dispatcher/Attach", "Dispatcher/Work", "Dispatcher/Trace", "Worker/StreamBatches"}) {
     const bool of_worker = std::string(method).starts_with("Worker/");
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto channel = grpc::CreateCustomChannel(
         "127.0.0.1:" + std::to_string((of_worker ? batches : control)->port()),
         grpc::InsecureChannelCredentials(), arguments);
-    for (const Before before : {Before::kNothing, Before::kWrites, Before::kWritesAndCloses,
-                                Before::kWritesMuch}) {
+    for (const Before before :
+         {Before::kNothing, Before::kWrites, Before::kWritesAndCloses, Before::kWritesMuch}) {
       for (int i = 0; i < 25; ++i) {
         CAPTURE(by, method, static_cast<int>(before), i);
         const grpc::Status status =

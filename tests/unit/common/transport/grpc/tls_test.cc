@@ -95,8 +95,9 @@ std::vector<std::string> Methods() {
   return methods;
 }
 
-/// Calls a method with an empty message over bare gRPC, and returns how that ends. A peer that is let
-/// in may get messages without end: so the first one is enough. Streams end with the peer's half.
+/// Calls a method with an empty message over bare gRPC, and returns how that ends. A peer that is
+/// let in may get messages without end: so the first one is enough. Streams end with the peer's
+/// half.
 grpc::Status Call(const std::string& address, const std::string& method,
                   const std::shared_ptr<grpc::ChannelCredentials>& credentials,
                   const std::string& token = "") {
