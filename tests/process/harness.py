@@ -171,6 +171,14 @@ class Cluster:
                                              self.folder / "state", *extra)
         return process
 
+    def restart_dispatcher(self, dispatcher, away_seconds=6.5):
+        """Kills the dispatcher, and starts it again after `away_seconds`. That is longer than a
+        connection may take, and than gRPC's own pauses."""
+        dispatcher.kill()
+        back = time.monotonic() + away_seconds
+        wait_for(lambda: time.monotonic() >= back, "time stands still")
+        return self.dispatcher(self.address)
+
     def worker(self, threads=1, memory="256MiB", extra=()):
         return self._daemon("worker", "--batch-listen", "127.0.0.1:0", "--dispatcher", self.address,
                             "--threads", threads, "--memory-limit", memory, *extra)[0]

@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -160,23 +161,57 @@ def test_status_names_jobs_workers_and_consumers():
 def test_status_is_watched_through_a_restart_until_interrupted():
     with cluster(DATA) as c:
         dispatcher = c.dispatcher()
-        watch = c.start("watch", binary("cli"), "status", "--address", c.address, "--watch",
-                        "--format", "json", "--period", "0.1")
+        commands = (("status", "--watch", "--format", "json"), ("top",))
+        watches = [c.start(words[0], binary("cli"), *words, "--address", c.address, "--period", "0.1")
+                   for words in commands]
 
-        def answers():
-            return [json.loads(line) for line in watch.text().splitlines()
-                    if line.startswith("{") and line.endswith("}")]
+        def terms(watch):
+            """The terms of the answers, in the order in which they came."""
+            return re.findall(r'(?:"term": ?"?|term )(\d+)', watch.text())
 
-        wait_for(lambda: len(answers()) >= 3, "no answers", watch.popen)
-        terms = {answer["term"] for answer in answers()}
-        check(len(terms) == 1, f"one dispatcher, one term: {terms}")
-        dispatcher.kill()
-        c.dispatcher(c.address)
-        wait_for(lambda: answers()[-1]["term"] not in terms, "no answer of the new dispatcher",
-                 watch.popen)
-        check("dispatcher at " + c.address in watch.text(), watch.text())
+        def failures(watch):
+            return watch.text().count("dispatcher at " + c.address)
+
+        for watch in watches:
+            wait_for(lambda w=watch: len(terms(w)) >= 3, "no answers", watch.popen)
+            check(len(set(terms(watch))) == 1, f"one dispatcher, one term: {terms(watch)}")
+        first = terms(watches[0])[0]
+        dispatcher = c.restart_dispatcher(dispatcher)
+        failed = [failures(watch) for watch in watches]
+        for watch, before in zip(watches, failed):
+            wait_for(lambda w=watch: terms(w)[-1] != first, "no answer of the new dispatcher",
+                     watch.popen)
+            check(before >= 10, f"{before} failures while it was away:\n{watch.text()[-2000:]}")
+            # A look takes 0.1 s. One may have been under way, and one may have failed meanwhile.
+            check(failures(watch) <= before + 2,
+                  f"{failures(watch) - before} looks failed after its return:\n{watch.text()[-2000:]}")
+        check("connection refused" not in dispatcher.text(), dispatcher.text())
+        for watch in watches:
+            watch.popen.send_signal(signal.SIGINT)
+            check(watch.wait() == 0, watch.text())
+
+
+def test_a_watch_opens_one_connection_a_look():
+    opened = 0
+    with cluster(DATA) as c, socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        watch = c.start("watch", binary("cli"), "status", "--watch", "--address", address,
+                        "--period", "0.1")
+
+        def closes_ten():
+            nonlocal opened
+            ready, _, _ = select.select([listener], [], [], 0.02)
+            if ready:
+                listener.accept()[0].close()
+                opened += 1
+            return watch.text().count("dispatcher at " + address) >= 10
+
+        wait_for(closes_ten, "ten looks are not told", watch.popen)
         watch.popen.send_signal(signal.SIGINT)
         check(watch.wait() == 0, watch.text())
+        # The one under way is not told yet.
+        looks = watch.text().count("dispatcher at " + address) + 1
+        check(opened <= looks, f"{opened} connections for {looks} looks")
 
 
 def test_a_dataset_with_bad_files_is_refused_with_all_of_them():

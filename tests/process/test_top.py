@@ -150,7 +150,7 @@ def test_top_says_that_the_dispatcher_is_away_and_goes_on_when_it_is_back():
             term = re.search(r"term (\d+)", tty.shows(["term"], "the service")).group(1)
             dispatcher.kill()
             tty.shows(["tried again", term], "the dispatcher is away")
-            c.dispatcher(c.address)
+            dispatcher = c.restart_dispatcher(dispatcher)
 
             def back():
                 screen = "\n".join(tty.screen())
@@ -158,6 +158,7 @@ def test_top_says_that_the_dispatcher_is_away_and_goes_on_when_it_is_back():
                     "tried again" not in screen
 
             wait_for(back, "the new dispatcher is not shown", tty.popen)
+            check("connection refused" not in dispatcher.text(), dispatcher.text())
             tty.type(b"q")
             tty.expect_end("q")
 

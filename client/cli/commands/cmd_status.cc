@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <stop_token>
@@ -15,7 +14,6 @@
 #include "client/cli/numbers.h"
 #include "client/cli/stop_signals.h"
 #include "client/cli/top/status_table.h"
-#include "common/system/stop_wait.h"
 #include "common/transport/convert/status_json.h"
 
 namespace millrace::cli {
@@ -63,16 +61,13 @@ Status Watch(const StatusArguments& options, Table table) {
   };
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Connector> connector,
                             Connect(options.connection));
-  while (!stop.stop_requested()) {
-    const Status end = connector->WatchStatus(options.connection.address, options.period_seconds,
-                                              print, stop.get_token());
-    if (end.ok()) continue;
-    if (!MayHelpToRetry(end)) return end;
-    // A dispatcher that is away may come back, so watching goes on.
-    std::fprintf(stderr, "%s\n", end.message().c_str());
-    WaitUnlessStopped(stop.get_token(), std::chrono::duration<double>(options.period_seconds));
-  }
-  return OkStatus();
+  const auto on_error = [](const Status& error) {
+    if (!MayHelpToRetry(error)) return false;
+    std::fprintf(stderr, "%s\n", error.message().c_str());
+    return true;
+  };
+  return WatchOn(*connector, options.connection.address, options.period_seconds, print, on_error,
+                 stop.get_token());
 }
 
 Status Show(const StatusArguments& options, Table table) {

@@ -22,7 +22,6 @@
 #include "client/cli/top/top_frame.h"
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
-#include "common/system/stop_wait.h"
 
 namespace millrace::cli {
 namespace {
@@ -104,14 +103,13 @@ Status PrintFrames(const TopArguments& options) {
   };
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Connector> connector,
                             Connect(options.connection));
-  while (!stop.stop_requested()) {
-    const Status end = connector->WatchStatus(options.connection.address, options.period_seconds,
-                                              on_status, stop.get_token());
-    if (end.ok()) continue;
-    if (options.once || !MayHelpToRetry(end)) return end;
-    std::fprintf(stderr, "%s\n", end.message().c_str());
-    WaitUnlessStopped(stop.get_token(), std::chrono::duration<double>(options.period_seconds));
-  }
+  const auto on_error = [&](const Status& error) {
+    if (options.once || !MayHelpToRetry(error)) return false;
+    std::fprintf(stderr, "%s\n", error.message().c_str());
+    return true;
+  };
+  MILLRACE_RETURN_IF_ERROR(WatchOn(*connector, options.connection.address, options.period_seconds,
+                                   on_status, on_error, stop.get_token()));
   return printed;
 }
 
@@ -226,14 +224,13 @@ Status ShowScreen(const TopArguments& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Connector> connector,
                             Connect(options.connection));
   std::jthread watch([&] {
-    while (!stop.stop_requested()) {
-      const Status end = connector->WatchStatus(
-          options.connection.address, options.period_seconds,
-          [&](const v1::ServiceStatus& status) { mailbox.Put(status); }, stop.get_token());
-      if (end.ok()) continue;
-      mailbox.PutError(end.message());
-      WaitUnlessStopped(stop.get_token(), std::chrono::duration<double>(options.period_seconds));
-    }
+    const auto on_status = [&](const v1::ServiceStatus& status) { mailbox.Put(status); };
+    const auto on_error = [&](const Status& error) {
+      mailbox.PutError(error.message());
+      return true;
+    };
+    (void)WatchOn(*connector, options.connection.address, options.period_seconds, on_status,
+                  on_error, stop.get_token());
   });
   terminal.Take();
   const Status shown = Screen(options, terminal, mailbox).Run(stop.get_token());

@@ -1,10 +1,20 @@
 #include "client/cli/commands/connection.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "client/session_options.h"
 #include "common/system/clock.h"
+#include "common/system/stop_wait.h"
 #include "common/transport/grpc/grpc_client.h"
 
 namespace millrace::cli {
+namespace {
+
+/// The longest pause between two looks at a dispatcher that is away, whatever the period is.
+constexpr double kLongestPauseSeconds = 1;
+
+}  // namespace
 
 void AddConnection(CommandLine& command, Connection& connection) {
   const SessionOption& address = *FindSessionOption("address");
@@ -23,6 +33,19 @@ Result<std::shared_ptr<Connector>> Connect(const Connection& connection) {
   MILLRACE_ASSIGN_OR_RETURN(
       auto tls, OpenClientTls(connection.tls, std::make_shared<SystemClock>(), MakeNullLogger()));
   return MakeGrpcConnector({.tls = std::move(tls)});
+}
+
+Status WatchOn(Connector& connector, const std::string& address, double period_seconds,
+               const std::function<void(const v1::ServiceStatus&)>& on_status,
+               const std::function<bool(const Status&)>& on_error, const std::stop_token& stop) {
+  const std::chrono::duration<double> pause(std::min(period_seconds, kLongestPauseSeconds));
+  while (!stop.stop_requested()) {
+    const Status end = connector.WatchStatus(address, period_seconds, on_status, stop);
+    if (end.ok()) continue;
+    if (!on_error(end)) return end;
+    WaitUnlessStopped(stop, pause);
+  }
+  return OkStatus();
 }
 
 bool MayHelpToRetry(const Status& error) {

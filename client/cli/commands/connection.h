@@ -1,7 +1,9 @@
 // How commands reach a dispatcher.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "common/base/result.h"
@@ -21,8 +23,15 @@ void AddConnection(CommandLine& command, Connection& connection);
 /// Errors are those of TlsFolder::Open.
 Result<std::shared_ptr<Connector>> Connect(const Connection& connection);
 
-/// Whether it is of use to try again after this error: a dispatcher that is away may come back, but
-/// rights do not.
+/// Receives the status of the service again and again, once per period. `on_status` is called on
+/// this thread. A dispatcher that is away may come back: so an error is told to `on_error`, and
+/// watching goes on as long as that returns true. Blocks until `stop` is requested (Ok) or it
+/// returns false (the error).
+Status WatchOn(Connector& connector, const std::string& address, double period_seconds,
+               const std::function<void(const v1::ServiceStatus&)>& on_status,
+               const std::function<bool(const Status&)>& on_error, const std::stop_token& stop);
+
+/// Whether it is of use to try again after this error: rights do not come back.
 bool MayHelpToRetry(const Status& error);
 
 }  // namespace millrace::cli

@@ -56,6 +56,25 @@ void AddEvents(const std::string& who, const v1::Tuning& tuning, std::vector<Tun
   }
 }
 
+/// What the dispatcher still tells of a job that nobody reads. NotFound if it does not know the
+/// job.
+Result<std::string> StoryWithoutConsumers(const v1::ServiceStatus& status, const std::string& job) {
+  std::set<std::string> jobs;
+  for (const v1::JobStatus& known : status.jobs()) jobs.insert(known.name());
+  if (!jobs.contains(job)) {
+    return NotFound(
+        fmt::format("the dispatcher knows no job '{}': expected one of its jobs, which are {}", job,
+                    jobs.empty() ? "none" : fmt::to_string(fmt::join(jobs, ", "))));
+  }
+  std::string text;
+  for (const v1::Event& event : status.events()) {
+    if (event.kind() != "tuning" || event.job() != job) continue;
+    text += fmt::format("    {} ago  {}\n", Period(event.age_seconds()), event.text());
+  }
+  return "  nobody reads it now\n" +
+         (text.empty() ? "    no decision among the last events\n" : text);
+}
+
 }  // namespace
 
 std::vector<TuneEvent> TuneEvents(const v1::ServiceStatus& status) {
@@ -75,20 +94,13 @@ std::vector<TuneEvent> TuneEvents(const v1::ServiceStatus& status) {
 
 Result<std::string> TuneStory(const v1::ServiceStatus& status, const std::string& job) {
   std::string text;
-  std::set<std::string> others;
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
-    if (consumer.job() != job) {
-      others.insert(consumer.job());
-      continue;
-    }
+    if (consumer.job() != job) continue;
     text += fmt::format("  rank {}\n", RankText(consumer)) + WaitedLine(consumer) +
             SettingLines(consumer.tuning()) + DecisionLines(consumer.tuning());
   }
   if (text.empty()) {
-    std::string known;
-    for (const std::string& other : others) known += (known.empty() ? "" : ", ") + other;
-    return NotFound(fmt::format("nobody reads job '{}': expected one of the jobs that are read: {}",
-                                job, known.empty() ? "none" : known));
+    MILLRACE_ASSIGN_OR_RETURN(text, StoryWithoutConsumers(status, job));
   }
   std::string workers;
   for (const v1::WorkerStatus& worker : status.workers()) {

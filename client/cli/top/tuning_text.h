@@ -22,7 +22,8 @@ struct TuneEvent {
 std::vector<TuneEvent> TuneEvents(const v1::ServiceStatus& status);
 
 /// The story of a job: for each rank, and for each worker, the settings with their limits, what was
-/// waited for, and the decisions, the oldest first. NotFound if nobody reads that job now.
+/// waited for, and the decisions, the oldest first. Of a job that nobody reads any more, the
+/// decisions come from the dispatcher's last events. NotFound if the dispatcher does not know it.
 Result<std::string> TuneStory(const v1::ServiceStatus& status, const std::string& job);
 
 }  // namespace millrace::cli

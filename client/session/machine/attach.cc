@@ -13,11 +13,12 @@ namespace millrace::client {
 namespace {
 
 // A session waits before it connects again. The pause is random, in seconds: at least
-// kShortestRetry, and less than a bound that begins at kFirstRetry and doubles up to kLongestRetry.
-// So the consumers of a dispatcher that comes back do not all connect at once.
+// kShortestRetry, and less than a bound that begins at kFirstRetry and doubles until the pauses of
+// a round through all addresses may take kLongestRound. So the consumers of a dispatcher that comes
+// back do not all connect at once, and yet all of them are back within 3 s.
 constexpr double kShortestRetry = 0.1;
 constexpr double kFirstRetry = 1;
-constexpr double kLongestRetry = 5;
+constexpr double kLongestRound = 2.5;
 // A stream counts as a failure too if it lasted less than this many times the pause before it. So a
 // session spends at most about a tenth of its time on reconnecting.
 constexpr int kRetryBudget = 10;
@@ -83,9 +84,9 @@ void Attach::Disconnect(const Status& why, Time now) {
   attach_.writing = attach_.heard_any = false;
   // The pause becomes longer only after all addresses were tried.
   const int rounds = attach_.failures / static_cast<int>(addresses_.size());
-  const double longest =
-      std::min(kLongestRetry, kFirstRetry * static_cast<double>(1u << std::min(rounds, 6)));
-  const double seconds = kShortestRetry + random_() * (longest - kShortestRetry);
+  const double longest = std::min(kLongestRound / static_cast<double>(addresses_.size()),
+                                  kFirstRetry * static_cast<double>(1u << std::min(rounds, 6)));
+  const double seconds = kShortestRetry + random_() * std::max(0.0, longest - kShortestRetry);
   attach_.pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   attach_.retry_at = now + attach_.pause;
   if (attach_.failures++ == 0) {

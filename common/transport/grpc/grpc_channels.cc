@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/security/tls_probe.h"
+#include "common/transport/grpc/failed_channel.h"
 #include "common/transport/grpc/tls_channel_credentials.h"
 #include "common/transport/wire.h"
 
@@ -12,16 +13,35 @@ namespace {
 
 constexpr std::size_t kMostChannels = 64;
 constexpr std::size_t kMostReasons = 64;
-constexpr std::chrono::seconds kReasonHolds(10);
+constexpr std::chrono::seconds kKnownFor(10);
+
+bool Has(const Status& status, const char* part) {
+  return status.message().find(part) != std::string::npos;
+}
+
+/// Whether a connection came about, and was closed before a call could begin. Somebody who is not
+/// there, or who says nothing, has no mistake in TLS.
+bool FailedInHandshake(const Status& status) {
+  return status.code() == StatusCode::kUnavailable &&
+         Has(status, "failed to connect to all addresses") &&
+         !Has(status, "Failed to connect to remote host") && !Has(status, "timed out") &&
+         !Has(status, "handshaker shutdown");
+}
+
+Status AddReason(const Status& status, const Status& why) {
+  return why.ok() ? status : Status(status.code(), why.message());
+}
 
 }  // namespace
 
+bool GrpcChannels::Known::holds() const {
+  return std::chrono::steady_clock::now() - since < kKnownFor;
+}
+
 bool GrpcChannels::WasTurnedAway(const Status& status) {
-  const std::string& text = status.message();
-  const auto has = [&text](const char* part) { return text.find(part) != std::string::npos; };
-  return status.code() == StatusCode::kUnavailable && !has("Connection refused") &&
-         (has("failed to connect to all addresses") || has("Socket closed") ||
-          has("Connection reset"));
+  return FailedInHandshake(status) ||
+         (status.code() == StatusCode::kUnavailable &&
+          (Has(status, "Socket closed") || Has(status, "Connection reset")));
 }
 
 GrpcChannels::~GrpcChannels() {
@@ -41,6 +61,7 @@ std::shared_ptr<const TlsFiles> GrpcChannels::Files() const {
 
 std::shared_ptr<grpc::Channel> GrpcChannels::Get(const std::string& address, PeerRole role) {
   std::shared_ptr<const TlsFiles> files = Files();
+  std::shared_ptr<grpc::Channel> old;  // ends without the lock
   MutexLock lock(mutex_);
   if (channels_.size() > kMostChannels) {
     // Workers come and go over a month, so connections that nobody uses are closed.
@@ -49,11 +70,26 @@ std::shared_ptr<grpc::Channel> GrpcChannels::Get(const std::string& address, Pee
   }
   const Key key{address, role};
   Entry& entry = channels_[key];
-  if (entry.channel == nullptr || entry.files != files) {
+  if (entry.channel == nullptr || entry.files != files || HasFailed(*entry.channel)) {
+    old = std::move(entry.channel);
     entry.channel = Make(key, files.get());
     entry.files = std::move(files);
   }
   return entry.channel;
+}
+
+void GrpcChannels::GiveUpFailed(const Key& key) {
+  std::shared_ptr<grpc::Channel> old;  // ends without the lock
+  MutexLock lock(mutex_);
+  const auto entry = channels_.find(key);
+  if (entry == channels_.end() || !HasFailed(*entry->second.channel)) return;
+  old = std::move(entry->second.channel);
+  channels_.erase(entry);
+}
+
+void GrpcChannels::Keep(std::shared_ptr<grpc::Channel> channel) {
+  MutexLock lock(mutex_);
+  channel.swap(kept_);  // the old one ends after the lock
 }
 
 std::shared_ptr<grpc::Channel> GrpcChannels::Make(const Key& key, const TlsFiles* files) const {
@@ -66,12 +102,13 @@ std::shared_ptr<grpc::Channel> GrpcChannels::Make(const Key& key, const TlsFiles
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
               static_cast<int>(options_.keepalive_timeout_seconds * 1e3));
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // The session retries, with its own jitter. So gRPC's back-off stays short. The first of these is
-  // also how long connecting may take: a server does one handshake after another, and if all of a
-  // large fleet come at once, most of them wait for seconds.
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, files == nullptr ? 2000 : 10'000);
-  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // The first of these says how long connecting may take: a server does one handshake after
+  // another, and if all of a large fleet come at once, most of them wait for seconds. The others
+  // keep gRPC from attempts of its own before the next call makes a new connection.
+  const int connect_ms = files == nullptr ? 2000 : 10'000;
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, connect_ms);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, connect_ms);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, connect_ms);
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   args.SetInt(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -98,22 +135,37 @@ Status GrpcChannels::FindReason(const Key& key) {
   return why;
 }
 
-Status GrpcChannels::Explain(const Status& status, const std::string& address, PeerRole role) {
-  if (!WasTurnedAway(status)) return status;
-  const Status why = FindReason({address, role});
-  return why.ok() ? status : Status(status.code(), why.message());
+std::optional<Status> GrpcChannels::WithReason(const Status& status, const Key& key) const {
+  const auto known = reasons_.find(key);
+  if (known == reasons_.end() || !known->second.holds()) return std::nullopt;
+  return AddReason(status, known->second.status);
 }
 
-Status GrpcChannels::ExplainLater(const Status& status, const std::string& address, PeerRole role) {
-  if (!WasTurnedAway(status)) return status;
+Status GrpcChannels::Look(const std::string& address, PeerRole role, const Call& call) {
   const Key key{address, role};
-  MutexLock lock(mutex_);
-  const auto known = reasons_.find(key);
-  if (known != reasons_.end() &&
-      std::chrono::steady_clock::now() - known->second.found < kReasonHolds) {
-    const Status& why = known->second.why;
-    return why.ok() ? status : Status(status.code(), why.message());
+  {
+    MutexLock lock(mutex_);
+    if (const auto last = unexplained_.extract(key); !last.empty() && last.mapped().holds()) {
+      lock.Unlock();
+      return AddReason(last.mapped().status, FindReason(key));
+    }
   }
+  const Status status = call(Get(address, role));
+  GiveUpFailed(key);
+  if (!FailedInHandshake(status)) return status;
+  MutexLock lock(mutex_);
+  if (const std::optional<Status> explained = WithReason(status, key)) return *explained;
+  if (unexplained_.size() >= kMostReasons) unexplained_.clear();
+  unexplained_[key] = {status, std::chrono::steady_clock::now()};
+  return status;
+}
+
+Status GrpcChannels::Explain(const Status& status, const std::string& address, PeerRole role) {
+  const Key key{address, role};
+  GiveUpFailed(key);
+  if (!FailedInHandshake(status)) return status;
+  MutexLock lock(mutex_);
+  if (const std::optional<Status> explained = WithReason(status, key)) return *explained;
   const bool asked = std::find(to_explain_.begin(), to_explain_.end(), key) != to_explain_.end();
   if (asked || stopping_ || to_explain_.size() >= kMostReasons) return status;
   to_explain_.push_back(key);

@@ -1,9 +1,12 @@
 // The connections of a client: one per server, with or without TLS.
 #pragma once
 
+#include <chrono>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -17,27 +20,36 @@
 
 namespace millrace {
 
-/// Thread-safe.
+/// A connection that could not be made is given up (failed_channel.h). The next call makes a new
+/// one, so those who call decide how often that is tried. Thread-safe.
 class GrpcChannels {
  public:
   explicit GrpcChannels(const GrpcClientOptions& options) : options_(options) {}
   ~GrpcChannels();
 
-  /// The connection to a server, which has to prove `role` if there is TLS. Files that have changed
-  /// since the connection was made give a new one; calls of the old one go on.
+  /// The connection to a server, which has to prove `role` if there is TLS. If it failed, or files
+  /// have changed since it was made, this is a new one; calls of the old one go on.
   std::shared_ptr<grpc::Channel> Get(const std::string& address, PeerRole role);
   /// Adds what each call has to show: the token, if that takes the place of a certificate.
   void Prepare(grpc::ClientContext& context);
+  /// To be called with the connection of each stream, after the stream has begun. gRPC's threads
+  /// for streams end with the last connection that had one, and cannot do that on one of these
+  /// threads. So one is kept.
+  void Keep(std::shared_ptr<grpc::Channel> channel);
 
-  /// Whether a call failed because its connection was closed before it began. The reason may be
-  /// TLS, or a server that has too many connections for the moment.
-  static bool WasTurnedAway(const Status& status);
-  /// The status of a call, with the reason in its message if the connection failed because of TLS.
-  /// Connects once more to find out, and blocks for some seconds at most.
+  using Call = std::function<Status(const std::shared_ptr<grpc::Channel>&)>;
+  /// Makes one blocking call, for which at most one connection is opened. If that is closed before
+  /// it is of use, the next look finds out whether TLS is the reason, in place of the call, and
+  /// says so. What was found holds for some seconds.
+  Status Look(const std::string& address, PeerRole role, const Call& call);
+  /// The status with which a stream ended, with the reason in its message if that is known to be
+  /// TLS. Does not block: a reason that is not known is found out meanwhile, and is there for the
+  /// next stream that fails.
   Status Explain(const Status& status, const std::string& address, PeerRole role);
-  /// The same without blocking: the reason is found out meanwhile, and is there for the next call
-  /// that fails.
-  Status ExplainLater(const Status& status, const std::string& address, PeerRole role);
+
+  /// Whether a call failed because the server, or somebody between, closed the connection. The
+  /// reason may be TLS, or that the server has too many connections for the moment.
+  static bool WasTurnedAway(const Status& status);
 
  private:
   struct Key {
@@ -49,13 +61,19 @@ class GrpcChannels {
     std::shared_ptr<const TlsFiles> files;  // with which it was made; null: no TLS
     std::shared_ptr<grpc::Channel> channel;
   };
-  struct Reason {
-    Status why;  // ok: TLS is not the reason
-    std::chrono::steady_clock::time_point found;
+  struct Known {
+    Status status;
+    std::chrono::steady_clock::time_point since;
+    bool holds() const;
   };
 
   std::shared_ptr<const TlsFiles> Files() const;
   std::shared_ptr<grpc::Channel> Make(const Key& key, const TlsFiles* files) const;
+  /// Drops the connection if it failed, so that gRPC does not try it again by itself.
+  void GiveUpFailed(const Key& key);
+  /// The status, with the reason if TLS is one. Unset: nobody knows.
+  std::optional<Status> WithReason(const Status& status, const Key& key) const
+      MILLRACE_REQUIRES(mutex_);
   Status FindReason(const Key& key);
   void FindReasons();
 
@@ -63,10 +81,13 @@ class GrpcChannels {
   Mutex mutex_;
   CondVar changed_;
   std::map<Key, Entry> channels_ MILLRACE_GUARDED_BY(mutex_);
-  std::map<Key, Reason> reasons_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<grpc::Channel> kept_ MILLRACE_GUARDED_BY(mutex_);
+  /// How the last look ended, if that has to be explained.
+  std::map<Key, Known> unexplained_ MILLRACE_GUARDED_BY(mutex_);
+  std::map<Key, Known> reasons_ MILLRACE_GUARDED_BY(mutex_);  // ok: TLS is not the reason
   std::deque<Key> to_explain_ MILLRACE_GUARDED_BY(mutex_);
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
-  std::thread explainer_ MILLRACE_GUARDED_BY(mutex_);  // runs from the first ExplainLater on
+  std::thread explainer_ MILLRACE_GUARDED_BY(mutex_);  // runs from the first Explain on
 };
 
 }  // namespace millrace

@@ -86,6 +86,11 @@ constexpr double kLeadsWithinSeconds = 2;
 constexpr int kTurnedAwayTries = 10;
 constexpr std::chrono::milliseconds kTurnedAwayPause(100);
 
+constexpr auto kGetStatus = [](v1::Dispatcher::Stub& stub, grpc::ClientContext* context,
+                               v1::ServiceStatus* out) {
+  return stub.GetStatus(context, v1::GetStatusRequest(), out);
+};
+
 /// Adds the reason to the status with which a stream ends, if its connection failed because of TLS.
 template <class In>
 class Explained final : public StreamHandler<In> {
@@ -100,7 +105,7 @@ class Explained final : public StreamHandler<In> {
   void OnWriteDone() override { handler_->OnWriteDone(); }
   void OnClosed(const Status& status) override {
     // The channels may outlive their connector by this call, but not this handler.
-    handler_->OnClosed(channels_->ExplainLater(status, address_, role_));
+    handler_->OnClosed(channels_->Explain(status, address_, role_));
   }
 
  private:
@@ -122,63 +127,60 @@ class GrpcConnector final : public Connector {
       std::shared_ptr<StreamHandler<v1::AttachResponse>> handler) override {
     using C = GrpcClientCall<v1::AttachRequest, v1::AttachRequest, v1::AttachResponse,
                              v1::AttachResponse>;
-    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
-    auto call =
-        Begin<C>(std::move(handler), address, [&](grpc::ClientContext& context, C* reactor) {
-          stub->async()->Attach(&context, reactor);
+    return Begin<C, v1::AttachRequest>(
+        std::move(handler), address, PeerRole::kDispatcher,
+        [](const auto& channel, grpc::ClientContext& context, C* reactor) {
+          v1::Dispatcher::Stub(channel).async()->Attach(&context, reactor);
         });
-    return std::make_shared<GrpcStream<C, v1::AttachRequest>>(std::move(call));
   }
 
   std::shared_ptr<Stream<v1::WorkRequest>> Work(
       const std::string& address,
       std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) override {
     using C = GrpcClientCall<v1::WorkRequest, v1::WorkRequest, v1::WorkResponse, v1::WorkResponse>;
-    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(address));
-    auto call = Begin<C>(
-        std::move(handler), address,
-        [&](grpc::ClientContext& context, C* reactor) { stub->async()->Work(&context, reactor); });
-    return std::make_shared<GrpcStream<C, v1::WorkRequest>>(std::move(call));
+    return Begin<C, v1::WorkRequest>(
+        std::move(handler), address, PeerRole::kDispatcher,
+        [](const auto& channel, grpc::ClientContext& context, C* reactor) {
+          v1::Dispatcher::Stub(channel).async()->Work(&context, reactor);
+        });
   }
 
   std::shared_ptr<Stream<v1::TraceRequest>> Trace(
       const std::string& address, std::shared_ptr<StreamHandler<v1::TraceChunk>> handler) override {
     using C = GrpcClientCall<v1::TraceRequest, v1::TraceRequest, v1::TraceChunk, v1::TraceChunk>;
-    const std::string leading = Leading(address);
-    auto stub = std::make_shared<v1::Dispatcher::Stub>(Channel(leading));
-    auto call = Begin<C>(
-        std::move(handler), leading,
-        [&](grpc::ClientContext& context, C* reactor) { stub->async()->Trace(&context, reactor); });
-    return std::make_shared<GrpcStream<C, v1::TraceRequest>>(std::move(call));
+    const Result<std::string> leading = Leading(address);
+    return Begin<C, v1::TraceRequest>(
+        std::move(handler), leading.ok() ? *leading : SplitAddresses(address).front(),
+        PeerRole::kDispatcher, [](const auto& channel, grpc::ClientContext& context, C* reactor) {
+          v1::Dispatcher::Stub(channel).async()->Trace(&context, reactor);
+        });
   }
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
       const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
     using C = GrpcClientCall<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;
-    grpc::GenericStub stub(channels_->Get(where.address, PeerRole::kWorker));
-    const auto prepare = [&](grpc::ClientContext& context, C* reactor) {
-      stub.PrepareBidiStreamingCall(&context, "/millrace.v1.Worker/StreamBatches", {}, reactor);
-    };
-    auto call = Begin<C>(std::move(handler), where.address, prepare, PeerRole::kWorker);
-    return std::make_shared<GrpcStream<C, v1::WantList>>(std::move(call));
+    return Begin<C, v1::WantList>(
+        std::move(handler), where.address, PeerRole::kWorker,
+        [](const auto& channel, grpc::ClientContext& context, C* reactor) {
+          grpc::GenericStub(channel).PrepareBidiStreamingCall(
+              &context, "/millrace.v1.Worker/StreamBatches", {}, reactor);
+        });
   }
 
   Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
                                 const std::string& digest, double silence_seconds,
                                 std::stop_token stop) override {
-    grpc::ClientContext context;
-    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
-    SilenceLimit silence(context, silence_seconds);
     v1::GetStaticRequest request;
     request.set_fingerprint(fingerprint);
     request.set_digest(digest);
-    channels_->Prepare(context);
-    auto stub = v1::Worker::NewStub(channels_->Get(address, PeerRole::kWorker));
-    const auto reader = stub->GetStatic(&context, request);
-    Result<std::string> read =
-        ReadParts(*reader, context, silence, "static tables from " + address);
-    if (!read.ok()) return channels_->Explain(read.status(), address, PeerRole::kWorker);
-    std::string bytes = *std::move(read);
+    std::string bytes;
+    MILLRACE_RETURN_IF_ERROR(channels_->Look(address, PeerRole::kWorker, [&](const auto& channel) {
+      return FetchParts(
+          [&](grpc::ClientContext& context) {
+            return v1::Worker::Stub(channel).GetStatic(&context, request);
+          },
+          silence_seconds, stop, "static tables from " + address, bytes);
+    }));
     if (Xxh3(bytes).ToHex() != digest) {
       return DataLoss("static tables from " + address + ": " + std::to_string(bytes.size()) +
                       " bytes that differ from digest " + digest);
@@ -188,46 +190,48 @@ class GrpcConnector final : public Connector {
 
   Result<std::string> GetColumn(const std::string& addresses, const v1::GetColumnRequest& request,
                                 double silence_seconds, std::stop_token stop) override {
-    const std::string address = Leading(addresses);
-    grpc::ClientContext context;
-    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
-    SilenceLimit silence(context, silence_seconds);
-    channels_->Prepare(context);
-    auto stub = v1::Dispatcher::NewStub(Channel(address));
-    const auto reader = stub->GetColumn(&context, request);
-    return ReadParts(*reader, context, silence,
-                     fmt::format("column {} from {}", request.column(), address));
+    MILLRACE_ASSIGN_OR_RETURN(const std::string address, Leading(addresses));
+    std::string bytes;
+    MILLRACE_RETURN_IF_ERROR(
+        channels_->Look(address, PeerRole::kDispatcher, [&](const auto& channel) {
+          return FetchParts(
+              [&](grpc::ClientContext& context) {
+                return v1::Dispatcher::Stub(channel).GetColumn(&context, request);
+              },
+              silence_seconds, stop, fmt::format("column {} from {}", request.column(), address),
+              bytes);
+        }));
+    return bytes;
   }
 
   Result<v1::ServiceStatus> GetStatus(const std::string& address, double timeout_seconds) override {
-    return Unary<v1::ServiceStatus>(address, timeout_seconds,
-                                    [](auto& stub, auto* context, auto* out) {
-                                      return stub.GetStatus(context, v1::GetStatusRequest(), out);
-                                    });
+    return Unary<v1::ServiceStatus>(address, timeout_seconds, kGetStatus);
   }
   Status WatchStatus(const std::string& addresses, double period_seconds,
                      const std::function<void(const v1::ServiceStatus&)>& on_status,
                      std::stop_token stop) override {
-    const std::string address = Leading(addresses);
-    grpc::ClientContext context;
-    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+    MILLRACE_ASSIGN_OR_RETURN(const std::string address, Leading(addresses));
     v1::GetStatusRequest request;
     request.set_period_seconds(period_seconds);
     const double limit = 3 * period_seconds + options_.silence_seconds;
-    SilenceLimit silence(context, limit);
-    channels_->Prepare(context);
-    auto stub = v1::Dispatcher::NewStub(Channel(address));
-    auto reader = stub->WatchStatus(&context, request);
-    v1::ServiceStatus status;
-    while (reader->Read(&status)) {
-      silence.Heard();
-      on_status(status);
-    }
-    const Status finished = FromGrpcStatus(reader->Finish());
+    bool silent = false;
+    const Status end = channels_->Look(address, PeerRole::kDispatcher, [&](const auto& channel) {
+      grpc::ClientContext context;
+      const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+      SilenceLimit silence(context, limit);
+      channels_->Prepare(context);
+      const auto reader = v1::Dispatcher::Stub(channel).WatchStatus(&context, request);
+      v1::ServiceStatus status;
+      while (reader->Read(&status)) {
+        silence.Heard();
+        on_status(status);
+      }
+      const Status finished = FromGrpcStatus(reader->Finish());
+      silent = silence.exceeded();
+      return finished;
+    });
     if (stop.stop_requested()) return OkStatus();
-    const Status end = channels_->Explain(finished, address, PeerRole::kDispatcher)
-                           .WithContext("dispatcher at " + address);
-    if (!silence.exceeded()) return end;
+    if (!silent) return end.WithContext("dispatcher at " + address);
     return DeadlineExceeded(fmt::format(
         "dispatcher at {}: no status for {:.1f} s or more; is it stopped, hung or unreachable?",
         address, limit));
@@ -249,14 +253,32 @@ class GrpcConnector final : public Connector {
 
  private:
   /// Begins a stream to the server at `address`, which has to prove `role`.
-  template <class C, class In, class Start>
-  std::shared_ptr<C> Begin(std::shared_ptr<StreamHandler<In>> handler, const std::string& address,
-                           Start start, PeerRole role = PeerRole::kDispatcher) {
+  template <class C, class Out, class In, class Start>
+  std::shared_ptr<Stream<Out>> Begin(std::shared_ptr<StreamHandler<In>> handler,
+                                     const std::string& address, PeerRole role, Start start) {
     auto explained = std::make_shared<Explained<In>>(std::move(handler), channels_, address, role);
-    return C::Begin(std::move(explained), calls_, [&](grpc::ClientContext& context, C* reactor) {
-      channels_->Prepare(context);
-      start(context, reactor);
-    });
+    std::shared_ptr<grpc::Channel> channel = channels_->Get(address, role);
+    auto call =
+        C::Begin(std::move(explained), calls_, [&](grpc::ClientContext& context, C* reactor) {
+          channels_->Prepare(context);
+          start(channel, context, reactor);
+        });
+    channels_->Keep(std::move(channel));
+    return std::make_shared<GrpcStream<C, Out>>(std::move(call));
+  }
+
+  /// Reads the bytes that come in parts over the stream that `start` begins. `what` names them in
+  /// messages.
+  template <class Start>
+  Status FetchParts(Start start, double silence_seconds, const std::stop_token& stop,
+                    const std::string& what, std::string& bytes) {
+    grpc::ClientContext context;
+    const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+    SilenceLimit silence(context, silence_seconds);
+    channels_->Prepare(context);
+    const auto reader = start(context);
+    MILLRACE_ASSIGN_OR_RETURN(bytes, ReadParts(*reader, context, silence, what));
+    return OkStatus();
   }
 
   /// Asks the dispatchers one after another, until one of them answers: the one that leads.
@@ -264,47 +286,45 @@ class GrpcConnector final : public Connector {
   Result<Out> Unary(const std::string& addresses, double timeout_seconds, F f) {
     Result<Out> result = Unavailable("no dispatcher");
     for (const std::string& address : SplitAddresses(addresses)) {
-      Out out;
-      const Status status = AskOne(address, timeout_seconds, out, f);
-      result = status.ok() ? Result<Out>(std::move(out))
-                           : Result<Out>(status.WithContext("dispatcher at " + address));
-      if (status.code() != StatusCode::kUnavailable &&
-          status.code() != StatusCode::kDeadlineExceeded) {
-        break;
+      result = AskOne<Out>(address, timeout_seconds, f);
+      for (int again = kTurnedAwayTries; again > 0; --again) {
+        if (!GrpcChannels::WasTurnedAway(result.status())) break;
+        std::this_thread::sleep_for(kTurnedAwayPause);
+        result = AskOne<Out>(address, timeout_seconds, f);
       }
+      const StatusCode code = result.status().code();
+      if (code != StatusCode::kUnavailable && code != StatusCode::kDeadlineExceeded) break;
     }
     return result;
   }
 
-  /// Asks one dispatcher. If that has too many connections for the moment, it is asked again.
+  /// Asks one dispatcher once.
   template <class Out, class F>
-  Status AskOne(const std::string& address, double timeout_seconds, Out& out, F f) {
-    for (int again = kTurnedAwayTries;; --again) {
-      grpc::ClientContext context;
-      context.set_deadline(SecondsFromNow(timeout_seconds));
-      channels_->Prepare(context);
-      v1::Dispatcher::Stub stub(Channel(address));
-      const Status status = FromGrpcStatus(f(stub, &context, &out));
-      if (!GrpcChannels::WasTurnedAway(status)) return status;
-      const Status explained = channels_->Explain(status, address, PeerRole::kDispatcher);
-      if (explained != status || again == 0) return explained;
-      std::this_thread::sleep_for(kTurnedAwayPause);
-    }
+  Result<Out> AskOne(const std::string& address, double timeout_seconds, F f) {
+    Out out;
+    MILLRACE_RETURN_IF_ERROR(channels_
+                                 ->Look(address, PeerRole::kDispatcher,
+                                        [&](const auto& channel) {
+                                          grpc::ClientContext context;
+                                          context.set_deadline(SecondsFromNow(timeout_seconds));
+                                          channels_->Prepare(context);
+                                          v1::Dispatcher::Stub stub(channel);
+                                          return FromGrpcStatus(f(stub, &context, &out));
+                                        })
+                                 .WithContext("dispatcher at " + address));
+    return out;
   }
 
-  /// The address of the dispatcher that leads. If none says that it leads, this is the first
-  /// address.
-  std::string Leading(const std::string& addresses) {
+  /// The address of the dispatcher that leads. A single address is not asked.
+  Result<std::string> Leading(const std::string& addresses) {
     const std::vector<std::string> all = SplitAddresses(addresses);
     if (all.size() == 1) return all.front();
+    Status why;
     for (const std::string& address : all) {
-      if (GetStatus(address, kLeadsWithinSeconds).ok()) return address;
+      why = AskOne<v1::ServiceStatus>(address, kLeadsWithinSeconds, kGetStatus).status();
+      if (why.ok()) return address;
     }
-    return all.front();
-  }
-
-  std::shared_ptr<grpc::Channel> Channel(const std::string& address) {
-    return channels_->Get(address, PeerRole::kDispatcher);
+    return why;
   }
 
   const GrpcClientOptions options_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/system/read_text.h"
+#include "common/transport/grpc/failed_channel.h"
 #include "common/transport/grpc/tls_channel_credentials.h"
 #include "etcd/rpc.grpc.pb.h"
 
@@ -12,16 +13,18 @@ namespace millrace {
 namespace {
 
 constexpr int kTimeoutMilliseconds = 1000;  // per endpoint
-constexpr int kConnectMilliseconds = 100;   // per endpoint
 constexpr int kMostReceived = 256 << 20;    // bytes: a page of records, each of at most 1.5 MiB
 
 grpc::ChannelArguments Arguments() {
   grpc::ChannelArguments arguments;
-  // An endpoint that comes back is used at once. gRPC's own pause would grow to two minutes.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  // How long connecting may take.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kTimeoutMilliseconds);
   arguments.SetMaxReceiveMessageSize(kMostReceived);
+  // The default is a pool for the whole process, in which a new channel finds the failed attempt of
+  // the old one.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
 }
 
@@ -99,13 +102,13 @@ EtcdClient::~EtcdClient() = default;
 std::vector<std::shared_ptr<EtcdClient::Endpoint>> EtcdClient::Endpoints() {
   std::shared_ptr<const TlsFiles> files = tls_ == nullptr ? nullptr : tls_->Current();
   MutexLock lock(mutex_);
-  if (endpoints_.empty() || files != files_) {
-    endpoints_.clear();
-    for (const std::string& address : addresses_) {
-      endpoints_.push_back(std::make_shared<Endpoint>(address, files.get()));
+  endpoints_.resize(addresses_.size());
+  for (std::size_t i = 0; i < addresses_.size(); ++i) {
+    if (endpoints_[i] == nullptr || files != files_ || HasFailed(*endpoints_[i]->channel)) {
+      endpoints_[i] = std::make_shared<Endpoint>(addresses_[i], files.get());
     }
-    files_ = std::move(files);
   }
+  files_ = std::move(files);
   return endpoints_;
 }
 
@@ -129,7 +132,6 @@ Status EtcdClient::Call(F f) {
     }
     at = (at + 1) % endpoints.size();
   }
-  LetConnect(endpoints);
   return why;
 }
 
@@ -171,12 +173,6 @@ grpc::Status EtcdClient::LogIn(Endpoint& endpoint) {
   MutexLock lock(mutex_);
   token_ = response.token();
   return status;
-}
-
-void EtcdClient::LetConnect(const std::vector<std::shared_ptr<Endpoint>>& endpoints) {
-  for (const auto& endpoint : endpoints) {
-    if (endpoint->channel->WaitForConnected(After(kConnectMilliseconds))) return;
-  }
 }
 
 Result<etcdserverpb::RangeResponse> EtcdClient::Range(const etcdserverpb::RangeRequest& request) {

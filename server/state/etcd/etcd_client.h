@@ -58,10 +58,6 @@ class EtcdClient {
   grpc::Status LogIn(Endpoint& endpoint);
   /// The endpoints, made anew if the certificates have changed.
   std::vector<std::shared_ptr<Endpoint>> Endpoints();
-  /// Waits for a moment until some endpoint is connected. gRPC reads from a connection that it
-  /// makes only while some call waits for it. A call that is refused at once does not wait, so a
-  /// caller that tries again and again could keep the connection from ever being made.
-  static void LetConnect(const std::vector<std::shared_ptr<Endpoint>>& endpoints);
 
   const std::vector<std::string> addresses_;
   const std::shared_ptr<TlsFolder> tls_;

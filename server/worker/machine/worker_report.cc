@@ -18,10 +18,11 @@ constexpr Duration kSayAgain = std::chrono::minutes(1);
 /// If two ticks are further apart than this, the process stood still between them.
 constexpr Duration kStoodStill = std::chrono::seconds(1);
 /// Pauses before the next attempt are random, in seconds: so workers that lose their dispatcher
-/// together come back spread out. The longest first pause is kFirstRetry.
+/// together come back spread out. The longest first pause is kFirstRetry. Those of a round through
+/// all addresses take kLongestRound at most, so that a dispatcher has its workers back within 3 s.
 constexpr double kShortestRetry = 0.1;
 constexpr double kFirstRetry = 1;
-constexpr double kLongestRetry = 5;
+constexpr double kLongestRound = 2.5;
 /// A stream that lasts this many times the pause before it makes the next pause short again.
 constexpr int kRetryBudget = 10;
 
@@ -168,13 +169,14 @@ void WorkerMachine::OnWorkWritten(std::uint64_t attempt, Time now) {
 void WorkerMachine::OnWorkClosed(std::uint64_t attempt, const Status& status, Time now) {
   if (attempt != work_.attempt || !work_.open) return;
   work_.open = work_.writing = false;
-  const double seconds =
-      kShortestRetry + random_() * std::max(0.0, work_.retry_seconds - kShortestRetry);
+  const double longest =
+      std::min(work_.retry_seconds, kLongestRound / static_cast<double>(dispatchers_.size()));
+  const double seconds = kShortestRetry + random_() * std::max(0.0, longest - kShortestRetry);
   work_.pause = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
   work_.retry_at = now + work_.pause;
   // The pause grows only after all dispatchers were tried.
   if (work_.address + 1 == dispatchers_.size()) {
-    work_.retry_seconds = std::min(kLongestRetry, work_.retry_seconds * 2);
+    work_.retry_seconds = std::min(kLongestRound, work_.retry_seconds * 2);
   }
   if (work_.registered) {
     log_->Warning("lost the dispatcher; running streams go on",

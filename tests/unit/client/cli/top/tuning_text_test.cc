@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include <string>
+#include <utility>
 
 #include "client/cli/top/status_table.h"
 #include "client/cli/top/top_frame.h"
@@ -65,12 +66,39 @@ TEST_CASE("the story of a job has settings, limits, waits and decisions", "[top]
         "20.0 batches/s, 0.0 %: kept\n");
 }
 
-TEST_CASE("the story of a job that nobody reads names those that are read", "[top][tune]") {
-  const auto story = TuneStory(AFleet(), "other");
+TEST_CASE("the story of a job that has ended is told from the dispatcher's events", "[top][tune]") {
+  v1::ServiceStatus status = AFleet();
+  status.clear_consumers();
+  status.add_jobs()->set_name("train");
+  for (const auto& [kind, job] :
+       {std::pair("tuning", "train"), {"tuning", "other"}, {"job_ended", "train"}}) {
+    v1::Event& event = *status.add_events();
+    event.set_kind(kind);
+    event.set_job(job);
+    event.set_age_seconds(7);
+    event.set_text(std::string(kind) + " of " + job);
+  }
+  const auto story = TuneStory(status, "train");
+  REQUIRE(story.ok());
+  CHECK(
+      story->starts_with("job train\n"
+                         "  nobody reads it now\n"
+                         "    7 s ago  tuning of train\n"
+                         "workers, for all jobs\n"
+                         "  host7:41\n"));
+  status.clear_events();
+  CHECK_THAT(*TuneStory(status, "train"), Catch::Contains("no decision among the last events"));
+}
+
+TEST_CASE("the story of a job that is not known names those that are", "[top][tune]") {
+  v1::ServiceStatus status;
+  CHECK_THAT(TuneStory(status, "other").status().message(), Catch::Contains("which are none"));
+  status.add_jobs()->set_name("train");
+  status.add_jobs()->set_name("eval");
+  const auto story = TuneStory(status, "other");
   CHECK(story.status().code() == StatusCode::kNotFound);
-  CHECK(story.status().message().find("'other'") != std::string::npos);
-  CHECK(story.status().message().find("train") != std::string::npos);
-  CHECK(TuneStory({}, "train").status().message().find("none") != std::string::npos);
+  CHECK_THAT(story.status().message(),
+             Catch::Contains("'other'") && Catch::Contains("which are eval, train"));
 }
 
 TEST_CASE("status and top show the last decisions, the newest first", "[top][tune]") {
