@@ -2,7 +2,7 @@
 
   run.py NAME
   run.py --list
-  run.py --list-deploy    those with the label `deploy`, as NAME=SECONDS
+  run.py --list-deploy    those with the label `deploy`
 """
 
 import importlib
@@ -11,6 +11,9 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
+sys.path.append(str(HERE.parent / "support"))
+import patience  # noqa: E402
+
 MODULES = sorted(p.stem for p in HERE.glob("test_*.py"))
 SKIPPED = 77
 
@@ -31,10 +34,11 @@ def main():
         print(";".join(sorted(tests())), end="")
         return 0
     if sys.argv[1:] == ["--list-deploy"]:
-        print(";".join(f"{name}={function.deploy_seconds}" for name, function in sorted(tests().items())
+        print(";".join(name for name, function in sorted(tests().items())
                        if hasattr(function, "deploy_seconds")), end="")
         return 0
     function = tests()[sys.argv[1]]
+    patience.watch(getattr(function, "deploy_seconds", patience.WHOLE_TEST))
     try:
         function()
     except Exception as error:  # the message is for a person; the trace is for the developer
