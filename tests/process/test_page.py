@@ -282,15 +282,18 @@ def test_a_thousand_consumers_are_sorted_searched_and_turned_over():
 
 
 @deploy(seconds=240)
-def test_a_poll_of_a_thousand_consumers_takes_little_time():
-    with Browser() as browser, FakeDaemon(consumers=1000) as daemon:
-        browser.open(daemon.url)
-        shows = "performance.getEntriesByName('show')"
-        browser.wait(f"{shows}.length >= 8")
-        # From the answer's text to what is shown. The quickest one, because a busy machine only adds.
-        took = browser.run(f"{shows}.map((show) => show.duration)")
-        print(f"a poll of 1,000 consumers: {min(took):.0f} ms, {took}")
-        check(min(took) < 50, f"{took}")
+def test_a_poll_of_a_thousand_consumers_takes_no_more_for_each_than_one_of_a_hundred():
+    quickest = {}
+    for consumers in (100, 1000):
+        with Browser() as browser, FakeDaemon(consumers=consumers) as daemon:
+            browser.open(daemon.url)
+            shows = "performance.getEntriesByName('show')"
+            browser.wait(f"{shows}.length >= 8")
+            # From the answer's text to what is shown. A busy machine only adds.
+            took = browser.run(f"{shows}.map((show) => show.duration)")
+            quickest[consumers] = min(took)
+            print(f"a poll of {consumers} consumers: {min(took):.0f} ms, {took}")
+    check(quickest[1000] < 10 * quickest[100], f"{quickest} ms")
 
 
 @deploy(seconds=240)
