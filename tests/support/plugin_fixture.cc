@@ -4,11 +4,13 @@
 
 #include <catch2/catch.hpp>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -144,6 +146,13 @@ bool IsRunning(pid_t process) {
 
 bool WaitUntilGone(pid_t process) {
   return WaitFor([process] { return !IsRunning(process); });
+}
+
+void PassTimeUntilGone(FakeClock& clock, pid_t process) {
+  while (IsRunning(process)) {
+    clock.Advance(std::chrono::seconds(31));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 }  // namespace millrace::test

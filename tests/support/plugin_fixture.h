@@ -66,5 +66,7 @@ std::string RowText(const PluginReply& reply, const std::vector<PluginTensor>& t
 bool IsRunning(pid_t process);
 /// Waits until it does not.
 bool WaitUntilGone(pid_t process);
+/// Lets time pass until it does not.
+void PassTimeUntilGone(FakeClock& clock, pid_t process);
 
 }  // namespace millrace::test
