@@ -1,6 +1,7 @@
 """Certificates, tokens and users, with real processes."""
 
 import contextlib
+import json
 import os
 import re
 import socket
@@ -74,10 +75,10 @@ def test_jobs_belong_to_the_name_that_began_them():
         refused(c, "only an operator may end it", "jobs", "end", "job", "--tls", tls / "eve")
         check("alice" not in c.run("jobs", "--address", c.address, "--tls", tls / "eve"),
               "another trainer sees the job")
-        check("closure" not in c.run("status", "--address", c.address, "--format", "json", "--tls",
-                                     tls / "viewer"), "a viewer sees the pipeline")
-        check("closure" in c.run("status", "--address", c.address, "--format", "json", "--tls",
-                                 tls / "operator"), "an operator does not see the pipeline")
+        seen = {role: json.loads(c.run("status", "--address", c.address, "--format", "json", "--tls",
+                                       tls / role))["jobs"][0] for role in ("viewer", "operator")}
+        check(not seen["viewer"]["pipeline_yaml"], "a viewer sees the pipeline")
+        check("closure" in seen["operator"]["pipeline_yaml"], "an operator does not see the pipeline")
         c.run("jobs", "end", "job", "--address", c.address, "--tls", tls / "alice")
         check(alice.wait() != 0, "the job goes on")
 
