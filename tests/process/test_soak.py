@@ -3,9 +3,10 @@ after epoch of a tiny dataset. `tests/process/soak` is the same by hand, for any
 
 import os
 import pathlib
+import select
 import subprocess
 
-from harness import Skipped, check, cluster
+from harness import Skipped, check, cluster, wait_for
 
 # Each epoch has one batch.
 PIPELINE = """millrace: 1
@@ -44,10 +45,13 @@ def run_epochs(epochs, report=lambda text: None):
         # The trainer can go on by a few hundred epochs only as this test reads its lines.
         lines = c.folder / "lines"
         os.mkfifo(lines)
+        file = os.open(lines, os.O_RDONLY | os.O_NONBLOCK)
         trainer = c.consumer(1, epochs=epochs, log=lines,
                              extra=["--prefetch-bytes", 200000, "--quiet"])
         samples = {"daemon": [], "trainer": []}
-        with open(lines, "rb") as log:
+        wait_for(lambda: select.select([file], [], [], 0)[0], "no batches", trainer.popen)
+        os.set_blocking(file, True)
+        with os.fdopen(file, "rb") as log:
             for now, _ in enumerate(log, 1):
                 if now % (epochs // LOOKS):
                     continue
