@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "server/dataset/graph/generator/graph_generator.h"
 #include "server/dataset/kinds/product_kinds.h"
+#include "tests/support/patience.h"
 #include "tests/support/test_cluster.h"
 
 namespace millrace {
@@ -22,6 +21,7 @@ namespace {
 using Catch::Contains;
 using test::BatchRecord;
 using test::TestCluster;
+using test::WaitFor;
 
 constexpr std::uint64_t kNodes = 8000;  // and as many examples: 32 ranges
 constexpr std::uint64_t kRangeOf = 256;
@@ -60,15 +60,6 @@ class Rank {
  private:
   std::future<Result<std::vector<BatchRecord>>> read_;
 };
-
-bool WaitFor(const std::function<bool()>& happens) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!happens()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 std::string WhyOf(TestCluster& cluster) {
   const auto status = cluster.Status();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "common/transport/convert/spans.h"
+#include "tests/support/patience.h"
 #include "tests/support/test_cluster.h"
 
 namespace millrace {
@@ -186,7 +187,7 @@ TEST_CASE("status and trace name the operations of workers, and the trace those 
   // Workers and consumers record nothing before they are asked to, which may take some epochs.
   const std::set<std::string> at_worker = {"tensors: cast"};
   const std::set<std::string> at_consumer = {"tensors: one_hot", "tensors: widen"};
-  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const auto end = std::chrono::steady_clock::now() + test::kPatience;
   while (std::chrono::steady_clock::now() < end) {
     while (session->Next().value()) {
     }

@@ -21,7 +21,7 @@ import tempfile
 import checker
 from cluster import Cluster, Failure, check
 
-# A build, a busy machine and the watcher's clock may add this much to a promised time.
+# A build and the watcher's clock may add this much to a promised time.
 ALLOWANCE = 1.0
 
 
@@ -45,7 +45,7 @@ class Fault:
     conditions: str
     function: object
     ci: bool        # CI runs it
-    limit: int      # time limit for one seed, in seconds
+    limit: int      # for one seed, in seconds of patience.now()
     once: bool      # nothing in it depends on the seed, so one run is enough
     pending: str    # the part of the servers that is missing; no failure is RED until it is there
 
@@ -105,7 +105,7 @@ class Run:
         self.figures[what] = (max(value, self.figures.get(what, (0, unit))[0]), unit)
 
     def within(self, what, seconds, limit, allowance=ALLOWANCE):
-        """Checks P: a measured time keeps its promise."""
+        """Checks P: a time that patience.now() measured keeps its promise."""
         self.note(what, seconds)
         allowed = (limit + allowance) * self.slack
         check(seconds <= allowed, f"{what}: {seconds:.2f} s, promised {limit:g} s "

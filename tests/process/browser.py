@@ -3,13 +3,11 @@
 import base64
 import json
 import os
-import select
 import shutil
 import subprocess
 import tempfile
-import time
 
-from harness import PATIENCE, Failure, Skipped
+from harness import PATIENCE, Failure, Skipped, tries
 
 BINARIES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 KEYS = {"Tab": 9, "Enter": 13, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}
@@ -60,9 +58,8 @@ class Browser:
         if session:
             message["sessionId"] = session
         os.write(self._out, json.dumps(message).encode() + b"\0")
-        end = time.monotonic() + PATIENCE
         while True:
-            answer = self._read(end, method)
+            answer = self._read(method)
             if answer.get("id") != self._count:
                 self.events.append(answer)
                 continue
@@ -70,12 +67,11 @@ class Browser:
                 raise Failure(f"{method}: {answer['error']}")
             return answer["result"]
 
-    def _read(self, end, what):
+    def _read(self, what):
         while b"\0" not in self._rest:
-            ready, _, _ = select.select([self._in], [], [], max(0, end - time.monotonic()))
-            got = os.read(self._in, 1 << 16) if ready else b""
+            got = os.read(self._in, 1 << 16)
             if not got:
-                raise Failure(f"the browser does not answer: {what}")
+                raise Failure(f"the browser has ended: {what}")
             self._rest += got
         text, self._rest = self._rest.split(b"\0", 1)
         return json.loads(text)
@@ -98,12 +94,9 @@ class Browser:
 
     def wait(self, expression, what=None):
         """Waits until the expression is true; gives its value."""
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            value = self.run(expression)
-            if value:
+        for _ in tries(pause=0.05):
+            if value := self.run(expression):
                 return value
-            time.sleep(0.05)
         raise Failure(f"{what or expression}: not within {PATIENCE:.0f} s; the page says: "
                       f"{self.run('document.body.innerText')[:2000]}")
 

@@ -105,11 +105,13 @@ class FakeDaemon:
         outer = self
         self.arguments = arguments
         self.change = lambda status: status
+        self.asked = 0  # how often for the status
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 path = PAGE / (self.path.lstrip("/") or "index.html")
                 if self.path == "/status.json":
+                    outer.asked += 1
                     status = fake_status(at=1000 + time.monotonic() - began, **outer.arguments)
                     self.answer("application/json", json.dumps(outer.change(status)).encode())
                 elif path.is_file():

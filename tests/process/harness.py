@@ -3,7 +3,8 @@ with.
 
 Everything of one test lives in one temporary folder and ends with it. Tests wait for events (a
 file, a line, an exit), never for a length of time. A wait ends after a limit only to say that the
-test has failed.
+test has failed; `patience` says how limits count. If a test looks at something passing, that thing
+waits for it: a job without an end, a process that is stopped, a lock that the test holds.
 """
 
 import contextlib
@@ -16,9 +17,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
-PATIENCE = float(os.environ.get("MILLRACE_TEST_PATIENCE", "90"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from patience import PATIENCE, tries  # noqa: E402
 
 PIPELINE = """millrace: 1
 dataset: data
@@ -43,7 +44,7 @@ class Skipped(Exception):
 
 def deploy(seconds):
     """Gives a test the label `deploy`: `tests/run --deploy` runs it, and CI does not. It may take
-    `seconds`."""
+    `seconds` of patience.now()."""
     def mark(function):
         function.deploy_seconds = seconds
         return function
@@ -65,15 +66,14 @@ def numpy_python():
 
 
 def wait_for(condition, what, process=None):
-    """Polls until condition() is true; fails with `what` after PATIENCE seconds."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        result = condition()
-        if result:
+    """Polls until condition() is true; fails with `what` after PATIENCE seconds, or when the process
+    has ended."""
+    for _ in tries():
+        ended = process is not None and process.poll() is not None
+        if result := condition():
             return result
-        if process is not None and process.poll() is not None:
+        if ended:
             raise Failure(f"{what}: the process ended with {process.returncode}")
-        time.sleep(0.02)
     raise Failure(f"{what}: not within {PATIENCE:.0f} s")
 
 
@@ -90,6 +90,11 @@ class Process:
 
     def text(self):
         return self.output.read_text(errors="replace")
+
+    def cpu_seconds(self):
+        """The CPU time that the process has used."""
+        fields = pathlib.Path(f"/proc/{self.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_bytes(self):
         """The memory of the process, without the page cache."""
@@ -111,10 +116,10 @@ class Process:
         self.popen.send_signal(signal.SIGCONT)
 
     def wait(self):
-        try:
-            return self.popen.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            raise Failure(f"{self.name} does not end; its output:\n{self.text()[-3000:]}") from None
+        for _ in tries():
+            if self.popen.poll() is not None:
+                return self.popen.returncode
+        raise Failure(f"{self.name} does not end; its output:\n{self.text()[-3000:]}")
 
     def expect_success(self):
         code = self.wait()
@@ -145,8 +150,7 @@ class Cluster:
     def run(self, *arguments, expect=0):
         """Runs the command-line tool to its end; returns its standard output."""
         done = subprocess.run([binary("cli"), *map(str, arguments)], stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE,
-                              check=False)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         check(done.returncode == expect,
               f"millrace {' '.join(map(str, arguments))}: exit code {done.returncode}, expected "
               f"{expect}\n{done.stdout.decode()[-1000:]}{done.stderr.decode()[-2000:]}")
@@ -228,6 +232,25 @@ class Cluster:
         text = self.run("digest", self.pipeline, "--dataset", f"data={self.dataset}", "--epoch",
                         epoch, "--world-size", world_size, "--from", start)
         return [json.loads(line) for line in text.splitlines()]
+
+    def check_so_far(self, consumer, world_size):
+        """Checks that each rank of a job, which need not have an end, has had its first batches, each
+        once and with the same bytes. Returns the number of batches."""
+        lines = self.delivered(consumer.log)
+        left = [sum(line["rank"] == rank for line in lines) for rank in range(world_size)]
+        expected = []
+        for epoch in range(1 + max((line["epoch"] for line in lines), default=-1)):
+            for line in self.reference(epoch, world_size):
+                left[line["rank"]] -= 1
+                expected += [line] if left[line["rank"]] >= 0 else []
+        check_same(lines, expected)
+        return len(lines)
+
+    def end(self, consumer, world_size=1):
+        """Ends a job without an end, and checks the batches that it had."""
+        consumer.terminate()
+        consumer.expect_success()
+        check(self.check_so_far(consumer, world_size) > 0, "no batch came")
 
     @staticmethod
     def delivered(log):

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from harness import PATIENCE, Skipped, check, wait_for
+from harness import Skipped, check, wait_for
 from test_metrics import documented
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
@@ -109,14 +109,14 @@ class Prometheus:
 
     def _ready(self):
         try:
-            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=PATIENCE):
+            with urllib.request.urlopen(f"http://{self.address}/-/ready"):
                 return True
         except (urllib.error.URLError, OSError):
             return False
 
     def _get(self, path):
         try:
-            with urllib.request.urlopen(f"http://{self.address}{path}", timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(f"http://{self.address}{path}") as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             check(False, f"Prometheus refuses {urllib.parse.unquote(path)}: {error.read().decode()}")
@@ -138,5 +138,8 @@ class Prometheus:
         return [rule for group in self._get("/api/v1/rules")["groups"] for rule in group["rules"]]
 
     def wait_for_alert(self, name, state, fleet):
-        wait_for(lambda: (state, fleet) in self.alerts().get(name, []),
+        """Waits until an alert is `pending`, or fires already, or until it is `firing`."""
+        states = ("pending", "firing") if state == "pending" else (state,)
+        wait_for(lambda: any(found in states and of == fleet
+                             for found, of in self.alerts().get(name, [])),
                  f"{name} is not {state} in the fleet {fleet}", self.process.popen)

@@ -2,7 +2,7 @@
 
   run.py NAME
   run.py --list
-  run.py --list-deploy    those with the label `deploy`, as NAME=SECONDS
+  run.py --list-deploy    those with the label `deploy`
 """
 
 import importlib
@@ -12,6 +12,9 @@ import signal
 import sys
 
 HERE = pathlib.Path(__file__).parent
+sys.path.append(str(HERE.parent / "support"))
+import patience  # noqa: E402
+
 MODULES = sorted(p.stem for p in HERE.glob("test_*.py"))
 SKIPPED = 77
 
@@ -32,13 +35,14 @@ def main():
         print(";".join(sorted(tests())), end="")
         return 0
     if sys.argv[1:] == ["--list-deploy"]:
-        print(";".join(f"{name}={function.deploy_seconds}" for name, function in sorted(tests().items())
+        print(";".join(name for name, function in sorted(tests().items())
                        if hasattr(function, "deploy_seconds")), end="")
         return 0
     function = tests()[sys.argv[1]]
     os.environ["MILLRACE_TEST"] = f"process: {sys.argv[1].replace('_', ' ')}"  # for leftovers.py
     # A test that is told to end cleans up, as it does after an interrupt from a terminal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    patience.watch(getattr(function, "deploy_seconds", patience.WHOLE_TEST))
     try:
         function()
     except Exception as error:  # the message is for a person; the trace is for the developer

@@ -4,7 +4,7 @@ daemons raise them in a real Prometheus."""
 import re
 import subprocess
 
-from harness import PATIENCE, check, cluster, wait_for
+from harness import check, cluster, wait_for
 from prometheus import (DEPLOY, ROOT, Prometheus, check_names, labels_by_series, metrics_address,
                         program, read_yaml, rules, selectors)
 from test_files import own_dataset, write_zeros
@@ -21,7 +21,7 @@ WITHOUT_SERIES = {
 
 def promtool(*arguments):
     done = subprocess.run([program("promtool"), *arguments], cwd=DEPLOY, capture_output=True, text=True,
-                          timeout=PATIENCE, check=False)
+                          check=False)
     check(done.returncode == 0, f"promtool {' '.join(arguments)}:\n{done.stdout}{done.stderr}")
 
 

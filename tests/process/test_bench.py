@@ -24,7 +24,7 @@ def run(folder, *arguments, expect=0, env=None):
     command = [sys.executable, str(ROOT / "tests" / "bench" / "run"), *arguments, "--quick",
                "--build", str(BUILD), "--out", str(folder), "--rivals-folder",
                str(pathlib.Path(folder) / "rivals")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=220, check=False,
+    done = subprocess.run(command, capture_output=True, text=True, check=False,
                           env={**os.environ, **(env or {})})
     check(done.returncode == expect, f"{' '.join(arguments)}: exit code {done.returncode}:\n"
                                      f"{done.stdout[-1500:]}{done.stderr[-1500:]}")

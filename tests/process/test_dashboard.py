@@ -3,9 +3,8 @@ Prometheus that scrapes daemons at work."""
 
 import json
 import re
-import time
 
-from harness import PATIENCE, check, cluster, numpy_python, wait_for
+from harness import check, cluster, numpy_python, tries, wait_for
 from prometheus import ROOT, Prometheus, check_names, labels_by_series, metrics_address, program
 from test_metrics import PROBES
 from test_streams import DATA
@@ -127,10 +126,10 @@ def test_every_query_of_the_dashboard_finds_series_over_a_daemon_at_work():
         wait_for(lambda: p.query("millrace_leader == 1"), "Prometheus does not see the daemon")
         begin_jobs(c)
         missing = dict.fromkeys(queries())
-        end = time.monotonic() + PATIENCE
-        while missing and time.monotonic() < end:
+        for _ in tries(pause=0.5):
             missing = {(title, query): None for title, query in missing if not p.query(expanded(query))}
-            time.sleep(0.5)
+            if not missing:
+                break
         check(not missing, "no series for\n" + "\n".join(f"{t}: {expanded(q)}" for t, q in missing))
         for name, variable in variables().items():
             if variable["type"] == "query":

@@ -11,8 +11,10 @@ from harness import check, check_same, cluster, wait_for
 
 DATA = pathlib.Path(os.environ.get("MILLRACE_TEST_DATA", "/nonexistent"))
 NETWORK = ["--no-shared-memory"]
-# A short training step, so that the processor is not the bottleneck.
-STEP = ["--delay", "0.0003"]
+# A training step, so that the processor is not the bottleneck, and the epochs that then take some
+# seconds.
+STEP = ["--delay", "0.01"]
+EPOCHS = 20  # each has 24 batches
 
 
 def lines(consumer):
@@ -32,20 +34,19 @@ def share(one, other, first, last):
 
 
 def test_a_long_way_changes_no_batch_and_costs_little():
-    epochs = 160  # each has 24 batches
     with cluster(DATA, batch="size: 64") as c:
         c.serve()
         near_address = c.address
         c.serve_far(delay_ms=20)
-        far = c.consumer(1, epochs=epochs, extra=NETWORK + STEP)
+        far = c.consumer(1, epochs=EPOCHS, extra=NETWORK + STEP)
         c.address = near_address
-        near = c.consumer(1, epochs=epochs, extra=NETWORK + STEP)
-        got = share(far, near, 10 * 24, (epochs - 1) * 24)
+        near = c.consumer(1, epochs=EPOCHS, extra=NETWORK + STEP)
+        got = share(far, near, 5 * 24, (EPOCHS - 1) * 24)
         near.expect_success()
         far.expect_success()
-        expected = c.reference(0, 1) + c.reference(epochs - 1, 1)
+        expected = c.reference(0, 1) + c.reference(EPOCHS - 1, 1)
         delivered = c.delivered(far.log)
-        check_same([l for l in delivered if l["epoch"] in (0, epochs - 1)], expected)
+        check_same([l for l in delivered if l["epoch"] in (0, EPOCHS - 1)], expected)
         check(delivered == c.delivered(near.log), "the same log, far and near")
         check(got > 0.5, f"20 ms each way leave {got:.2f} of the rate")
 
@@ -57,21 +58,19 @@ SANITIZED = bool(os.environ.get("MILLRACE_TEST_SANITIZE"))
 def past_one_that_stands_still(extra):
     """One of two consumers of a worker is stopped. The other is compared with the only consumer of
     another worker."""
-    epochs = 160
     with cluster(DATA, batch="size: 64") as c:
-        c.serve(state="another-state")
+        c.serve("--memory-limit", "16MiB", state="another-state")
         alone_address = c.address
-        c.dispatcher()
-        worker = c.worker(memory="16MiB")
+        worker = c.serve("--memory-limit", "16MiB")
         stopped = c.consumer(1, job="stopped", epochs=10000, extra=extra)
         # By then the consumer has used more leases than the worker has memory for.
         wait_for(lambda: lines(stopped) > 100 * 24, "no batches", stopped.popen)
         before = worker.memory_bytes()
         stopped.stop()
-        beside = c.consumer(1, job="beside", epochs=epochs, extra=[*extra, *STEP])
+        beside = c.consumer(1, job="beside", epochs=EPOCHS, extra=[*extra, *STEP])
         c.address = alone_address
-        alone = c.consumer(1, job="alone", epochs=epochs, extra=[*extra, *STEP])
-        got = share(beside, alone, 5 * 24, (epochs - 1) * 24)
+        alone = c.consumer(1, job="alone", epochs=EPOCHS, extra=[*extra, *STEP])
+        got = share(beside, alone, 5 * 24, (EPOCHS - 1) * 24)
         # The limit leaves room for memory that malloc keeps, and for a second job. All batches
         # together have some 80 MB.
         grown = worker.memory_bytes() - before
@@ -80,8 +79,8 @@ def past_one_that_stands_still(extra):
             check(grown < 24 << 20, f"the worker's memory has grown by {grown} bytes")
         for consumer in (beside, alone):
             consumer.expect_success()
-        check_same([l for l in c.delivered(beside.log) if l["epoch"] == epochs - 1],
-                   c.reference(epochs - 1, 1))
+        check_same([l for l in c.delivered(beside.log) if l["epoch"] == EPOCHS - 1],
+                   c.reference(EPOCHS - 1, 1))
         stopped.resume()
         there = lines(stopped)
         wait_for(lambda: lines(stopped) > there + 5 * 24, "it does not go on", stopped.popen)

@@ -1,6 +1,6 @@
 """Emptying a worker while trainers go on."""
 
-from harness import binary, check, check_same, cluster, wait_for
+from harness import binary, check, cluster, wait_for
 from test_daemon import refused
 from test_streams import DATA
 
@@ -12,17 +12,19 @@ def test_a_drained_worker_ends_empty_and_its_consumers_go_on_elsewhere():
         c.dispatcher()
         leaving = c.worker(extra=["--name", "leaving"])
         c.worker(extra=["--name", "staying"])
-        consumer = c.consumer(2, extra=SLOW)
+        consumer = c.consumer(2, epochs=0, extra=SLOW)
         wait_for(lambda: all(w["leases"] for w in c.status()["workers"]) and
                  len(c.status()["workers"]) == 2, "not both have leases", consumer.popen)
-        out = c.run("drain", "leaving", "--address", c.address, "--timeout", "60")
+        out = c.run("drain", "leaving", "--address", c.address, "--timeout", "600")
         check("leaving is empty" in out, out)
         state = {w["name"]: w for w in c.status()["workers"]}
         check(state["leaving"]["state"] == "draining" and state["leaving"]["leases"] == 0, str(state))
         # Nobody needs the worker now.
         leaving.kill()
-        consumer.expect_success()
-        check_same(c.delivered(consumer.log), c.reference(0, 2))
+        there = len(c.delivered(consumer.log))
+        wait_for(lambda: len(c.delivered(consumer.log)) > there + 200, "the job does not go on",
+                 consumer.popen)
+        c.end(consumer, 2)
         check("failed" not in consumer.text(), consumer.text())
 
 
@@ -30,7 +32,7 @@ def test_draining_says_what_is_left_when_its_time_is_over():
     with cluster(DATA) as c:
         c.dispatcher()
         c.worker(extra=["--name", "only"])
-        consumer = c.consumer(1, extra=SLOW)
+        consumer = c.consumer(1, epochs=0, extra=SLOW)
         wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
         consumer.stop()  # it keeps its leases
         refused([binary("cli"), "drain", "only", "--address", c.address, "--timeout", "0.5"], 1,

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 
-from harness import PATIENCE, binary, check, check_same, cluster, wait_for
+from harness import binary, check, check_same, cluster, wait_for
 from test_streams import DATA
 from test_tools import drop_from_cache
 
@@ -22,7 +22,7 @@ batch: {size: 8, remainder: keep}
 
 def millrace(*arguments, program="cli"):
     return subprocess.run([binary(program), *map(str, arguments)], capture_output=True, text=True,
-                          timeout=PATIENCE, check=False, stdin=subprocess.DEVNULL)
+                          check=False, stdin=subprocess.DEVNULL)
 
 
 def graph(c, *options):

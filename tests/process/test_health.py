@@ -5,7 +5,7 @@ import shutil
 import socket
 import struct
 
-from harness import PATIENCE, check, cluster, wait_for
+from harness import check, cluster, wait_for
 from test_streams import DATA
 
 PROBES = ("--health-listen", "127.0.0.1:0")
@@ -31,7 +31,7 @@ def health(process, service):
         (":authority", address), ("content-type", "application/grpc"), ("te", "trailers")])
     request = b"\x0a" + bytes([len(service)]) + service.encode() if service else b""
     message = b"\0" + struct.pack(">I", len(request)) + request
-    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+    with socket.create_connection((host, int(port))) as connection:
         connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") +
                            frame(1, 4, 1, headers) + frame(0, 1, 1, message))
         stream = connection.makefile("rb")

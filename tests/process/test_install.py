@@ -20,8 +20,7 @@ target_link_libraries(trainer PRIVATE millrace::client)
 
 
 def run(*command):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=200,
-                          check=False)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
     check(done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
     return done
 
@@ -41,6 +40,6 @@ def test_an_installed_client_library_builds_the_example_program():
         run("cmake", "-S", project, "-B", project / "build", "-G", "Ninja",
             f"-DCMAKE_PREFIX_PATH={prefix}")
         run("cmake", "--build", project / "build")
-        done = subprocess.run([project / "build/trainer"], capture_output=True, text=True, timeout=60,
+        done = subprocess.run([project / "build/trainer"], capture_output=True, text=True,
                               check=False)
         check(done.returncode != 0 and "usage" in done.stderr.lower(), done.stderr)

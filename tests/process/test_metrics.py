@@ -5,7 +5,7 @@ import pathlib
 import re
 import urllib.request
 
-from harness import PATIENCE, check, cluster, wait_for
+from harness import check, cluster, wait_for
 from test_streams import DATA
 
 PAGE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", ".")) / "docs" / "operations.md"
@@ -37,7 +37,7 @@ class Scrape:
     def __init__(self, process):
         address = wait_for(lambda: re.search(r"for=metrics address=(\S+)", process.text()),
                            "no metrics", process.popen)[1]
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(f"http://{address}/metrics") as answer:
             text = answer.read().decode()
         self.types = dict(re.findall(r"^# TYPE (millrace_\S+) (\S+)$", text, re.M))
         self.helps = dict(re.findall(r"^# HELP (millrace_\S+) (.+)$", text, re.M))

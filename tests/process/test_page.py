@@ -10,13 +10,12 @@ import pathlib
 import re
 import ssl
 import subprocess
-import time
 import urllib.error
 import urllib.request
 
 from browser import Browser
 from fake_status import FakeDaemon, fake_status
-from harness import PATIENCE, check, cluster, deploy, wait_for
+from harness import check, cluster, deploy, wait_for
 from test_streams import DATA
 
 WEB = ("--metrics-listen", "127.0.0.1:0")
@@ -34,7 +33,7 @@ def get(url, headers=(), method="GET", context=None):
     """(code, headers, body) of an answer, also of a refusal."""
     request = urllib.request.Request(url, headers=dict(headers), method=method)
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE, context=context) as answer:
+        with urllib.request.urlopen(request, context=context) as answer:
             return answer.status, answer.headers, answer.read()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.headers, refused.read()
@@ -137,7 +136,9 @@ def test_status_json_is_what_a_viewer_may_see_of_the_status():
         check(code == 200 and headers["Content-Type"] == "application/json", f"{code} {headers}")
         shown, told = json.loads(body), c.status()
         check(told["jobs"][0]["pipeline_yaml"] and not shown["jobs"][0]["pipeline_yaml"], "pipelines")
-        check("shuffle" not in body.decode(), "the text of a pipeline is shown")
+        check(set(shown) == set(told), f"{set(shown) ^ set(told)}")
+        for line in told["jobs"][0]["pipeline_yaml"].splitlines():
+            check(":" not in line or line.strip() not in body.decode(), f"'{line}' is shown")
 
         def still(status):
             """The status without what moves on or is not for viewers."""
@@ -151,8 +152,9 @@ def test_status_json_is_what_a_viewer_may_see_of_the_status():
                 row.pop("desired_workers", None)
             return status
 
-        check(set(shown) == set(told), f"{set(shown) ^ set(told)}")
-        check(still(shown) == still(told), f"{shown}\n{told}")
+        # Rows may go between two looks.
+        wait_for(lambda: still(json.loads(get(f"{url}/status.json")[2])) == still(c.status()),
+                 f"the two differ: {shown}\n{told}")
         check(get(f"{url}/status.json", method="POST")[0] == 405, "POST")
         check(get(f"{url}/status.json", {"Host": "evil.example"})[0] == 403, "a foreign Host")
         code, headers, body = get(f"{url}/", method="HEAD")
@@ -281,15 +283,18 @@ def test_a_thousand_consumers_are_sorted_searched_and_turned_over():
 
 
 @deploy(seconds=240)
-def test_a_poll_of_a_thousand_consumers_takes_little_time():
-    with Browser() as browser, FakeDaemon(consumers=1000) as daemon:
-        browser.open(daemon.url)
-        shows = "performance.getEntriesByName('show')"
-        browser.wait(f"{shows}.length >= 8")
-        # From the answer's text to what is shown. The quickest one, because a busy machine only adds.
-        took = browser.run(f"{shows}.map((show) => show.duration)")
-        print(f"a poll of 1,000 consumers: {min(took):.0f} ms, {took}")
-        check(min(took) < 50, f"{took}")
+def test_a_poll_takes_no_time_that_grows_faster_than_the_number_of_consumers():
+    quickest = {}
+    for consumers in (100, 1000):
+        with Browser() as browser, FakeDaemon(consumers=consumers) as daemon:
+            browser.open(daemon.url)
+            shows = "performance.getEntriesByName('show')"
+            browser.wait(f"{shows}.length >= 8")
+            # From the answer's text to what is shown. A busy machine only adds.
+            took = browser.run(f"{shows}.map((show) => show.duration)")
+            quickest[consumers] = min(took)
+            print(f"a poll of {consumers} consumers: {min(took):.0f} ms, {took}")
+    check(quickest[1000] < 30 * quickest[100], f"{quickest} ms")
 
 
 @deploy(seconds=240)
@@ -383,13 +388,14 @@ def test_the_page_stops_asking_while_nobody_looks():
         browser.wait(READY)
         browser.run("""Object.defineProperty(document, 'hidden', {get: () => window.away, configurable: true});
             window.away = true; document.dispatchEvent(new Event('visibilitychange'))""")
-        time.sleep(2.5)  # the question that was on its way
-        shows = "performance.getEntriesByName('show').length"
-        before = browser.run(shows)
-        time.sleep(4.5)  # more than two periods
-        check(browser.run(shows) == before, "it goes on asking")
+        # The page's own timers pass first, as they are set before these.
+        passes = "new Promise((done) => setTimeout(done, 4500))"  # more than two periods
+        browser.run(passes)  # with the answer that was on its way
+        before = daemon.asked
+        browser.run(passes)
+        check(daemon.asked == before, "it goes on asking")
         browser.run("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
-        browser.wait(f"{shows} > {before}", "it does not go on")
+        wait_for(lambda: daemon.asked > before, "it does not go on")
 
 
 @deploy(seconds=240)

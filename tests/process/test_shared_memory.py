@@ -42,33 +42,32 @@ def through_shared_memory(consumer):
     return int(found.group(1)) if found else 0
 
 
-def one_epoch(c, extra):
-    """Streams an epoch. Returns the mappings seen meanwhile, and the number of batches read in
-    place."""
-    consumer = c.consumer(1, job=f"job{len(c.processes)}", extra=[*SLOWLY, *extra])
-    wait_for_batches(c, consumer)
+def some_batches(c, extra):
+    """Streams more than an epoch. Returns the mappings seen meanwhile, the number of batches read in
+    place, and that of all."""
+    consumer = c.consumer(1, job=f"job{len(c.processes)}", epochs=0, extra=[*SLOWLY, *extra])
+    wait_for_batches(c, consumer, 200)
     mappings = shared_mappings(consumer)
-    consumer.expect_success()
-    check_same(c.delivered(consumer.log), c.reference(0, 1))
-    return mappings, through_shared_memory(consumer)
+    c.end(consumer)
+    return mappings, through_shared_memory(consumer), len(c.delivered(consumer.log))
 
 
 def test_a_consumer_of_the_same_host_reads_in_place_by_itself():
     with cluster(DATA) as c:
         serve = c.serve()
-        mappings, batches = one_epoch(c, [])
+        mappings, batches, every = some_batches(c, [])
         check(mappings and all(m.startswith("r--") for m in mappings),
               f"a consumer maps the worker's memory for reading only: {mappings}")
-        check(batches == len(c.reference(0, 1)), f"{batches} batches came through shared memory")
+        check(batches == every, f"{batches} of {every} batches came through shared memory")
         check("rw-s" in shared_mappings(serve), "the worker builds in shared memory")
-        mappings, batches = one_epoch(c, ["--no-shared-memory"])
+        mappings, batches, _ = some_batches(c, ["--no-shared-memory"])
         check(not mappings and batches == 0, f"shared memory was refused: {mappings}, {batches}")
 
 
 def test_a_daemon_without_shared_memory_shares_none():
     with cluster(DATA) as c:
         serve = c.serve("--shared-memory", "false")
-        mappings, batches = one_epoch(c, [])
+        mappings, batches, _ = some_batches(c, [])
         check(not mappings and batches == 0, f"there is no shared memory: {mappings}, {batches}")
         check(not shared_mappings(serve), "the worker builds on the heap")
 
@@ -77,11 +76,11 @@ def test_memory_of_killed_consumers_is_used_again():
     with cluster(DATA) as c:
         c.dispatcher()
         worker = c.worker()
-        other = c.consumer(1, job="other", epochs=1000, extra=SLOWLY)
+        other = c.consumer(1, job="other", epochs=0, extra=SLOWLY)
         wait_for_batches(c, other)
         memory, files = [], []
         for i in range(20):
-            victim = c.consumer(1, job=f"victim{i}", epochs=1000)
+            victim = c.consumer(1, job=f"victim{i}", epochs=0)
             wait_for_batches(c, victim, 50)
             check(shared_mappings(victim), "the victim reads in place")
             victim.kill()
@@ -168,13 +167,13 @@ def test_a_consumer_of_another_user_shares_memory_as_a_member_of_the_group():
                 os.chown(path, 65534, -1)
             prefix = ["setpriv", "--reuid", "65534", "--clear-groups"]
             readable = subprocess.run([*prefix, os.environ["MILLRACE_CLI_BINARY"], "--version"],
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      check=False)
             if readable.returncode != 0:
                 raise Skipped("another user: cannot run the program there")
-            consumer = c.consumer(1, log=folder / "log", prefix=prefix,
+            consumer = c.consumer(1, epochs=0, log=folder / "log", prefix=prefix,
                                   extra=[*SLOWLY, *(["--tls", tls / "trainer"] if with_tls else [])])
             wait_for_batches(c, consumer)
             check(bool(shared_mappings(consumer)) != with_access, "memory is shared" if with_access
                   else "a member of the group reads over the network")
-            consumer.expect_success()
-            check_same(c.delivered(consumer.log), c.reference(0, 1))
+            c.end(consumer)

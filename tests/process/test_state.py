@@ -5,15 +5,14 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import time
 
-from harness import PATIENCE, Skipped, binary, check, check_same, cluster, wait_for
+from harness import Skipped, binary, check, check_same, cluster, wait_for
 from test_streams import DATA
 
 
 def backup(*arguments):
     return subprocess.run([binary("daemon"), "backup", *map(str, arguments)], text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE,
+                          stdin=subprocess.DEVNULL, capture_output=True,
                           check=False)
 
 
@@ -64,13 +63,12 @@ def test_a_dispatcher_recovers_a_thousand_running_jobs_in_no_time():
                 name = f"job{i}"
                 db.execute("INSERT INTO jobs VALUES (?, 0, 0, ?)",
                            (name, b"\x0a" + bytes([len(name)]) + name.encode() + record[3:]))
-        since = time.monotonic()
-        c.dispatcher(c.address)
+        second = c.dispatcher(c.address)
         found = jobs(c)
-        took = time.monotonic() - since
-        print(f"a dispatcher with {len(found)} running jobs answered after {took:.2f} s")
+        took = second.cpu_seconds()
+        print(f"a dispatcher with {len(found)} running jobs answered after {took:.2f} s of CPU time")
         check(len(found) == 1000, f"{len(found)} jobs of 1,000")
-        check(took < 10, f"{took} s")  # ten times the promise: the machine may be busy
+        check(took < 5, f"{took} s")
 
 
 def test_a_damaged_state_file_is_refused_in_one_line_that_says_what_to_do():
@@ -82,8 +80,7 @@ def test_a_damaged_state_file_is_refused_in_one_line_that_says_what_to_do():
             file.write(b"\xff" * 64)
         done = subprocess.run([binary("daemon"), "dispatcher", "--dataset", f"data={DATA}",
                                "--listen", "127.0.0.1:0", "--state", str(c.folder / "state")],
-                              text=True, stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=PATIENCE, check=False)
+                              text=True, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         line = done.stderr.splitlines()[-1]
         check(done.returncode == 3, done.stderr)
         for words in (str(c.folder / "state" / "state.db"), "is damaged", "move it away", "backup"):

@@ -23,8 +23,8 @@ def test_make_dataset():
     if (DATA / ".complete").exists():
         return
     subprocess.run([binary("cli"), "generate", DATA, "--force", "--nodes", "60000", "--files", "8",
-                    "--proof-states", "1500", "--seed", "3"], check=True, timeout=120)
-    subprocess.run([binary("cli"), "index", DATA], check=True, timeout=120)
+                    "--proof-states", "1500", "--seed", "3"], check=True)
+    subprocess.run([binary("cli"), "index", DATA], check=True)
     (DATA / ".complete").write_text("")
 
 
@@ -127,16 +127,17 @@ def test_a_dispatcher_killed_and_restarted_in_the_middle():
         address = c.address
         c.worker()
         c.worker()
-        consumer = c.consumer(2, epochs=3, extra=["--delay", "0.005", "--prefetch-bytes", "300000"])
+        consumer = c.consumer(2, epochs=0, extra=["--delay", "0.005", "--prefetch-bytes", "300000"])
         wait_for(lambda: len(c.delivered(consumer.log)) > 120, "no batches", consumer.popen)
         dispatcher.kill()
         before = len(c.delivered(consumer.log))
         wait_for(lambda: len(c.delivered(consumer.log)) > before,
                  "nothing goes on without the dispatcher", consumer.popen)
         c.dispatcher(listen=address)
-        consumer.expect_success()
-        check_same(c.delivered(consumer.log),
-                   c.reference(0, 2) + c.reference(1, 2) + c.reference(2, 2))
+        before = len(c.delivered(consumer.log))
+        wait_for(lambda: len(c.delivered(consumer.log)) > before + 400, "the job does not go on",
+                 consumer.popen)
+        c.end(consumer, 2)
 
 
 def resume(batch, remainder, first_world, steps, second_world):
@@ -204,14 +205,14 @@ def test_ranks_with_different_cursors_are_told_apart():
         daemon = c.serve()
         cursor_file = c.folder / "cursor"
         c.consumer(2, job="a", extra=["--steps", 4, "--cursor-out", cursor_file]).expect_success()
-        one = c.consumer(2, ranks=0, job="b", extra=["--delay", "0.05"])
+        one = c.consumer(2, ranks=0, job="b", epochs=0, extra=["--delay", "0.05"])
         wait_for(lambda: c.delivered(one.log), "no batches", one.popen)
         two = c.consumer(2, ranks=1, job="b",
                          extra=["--cursor", cursor_file.read_text().strip(), "--attach-timeout", 3])
         check(two.wait() != 0, "a rank from another cursor is refused")
         check("epoch" in two.text() and "example" in two.text(),
               f"the message names the places:\n{two.text()}")
-        check(one.popen.poll() is None or one.popen.returncode == 0, "the first rank goes on")
+        check(one.popen.poll() is None, "the first rank goes on")
         one.kill()
         daemon.terminate()
         check(daemon.wait() == 0, "the daemon ends well")
@@ -221,7 +222,7 @@ def test_a_slow_consumer_does_not_slow_a_fast_one():
     with cluster(DATA) as c:
         c.dispatcher()
         c.worker()
-        slow = c.consumer(1, job="slow", extra=["--delay", "0.5"])
+        slow = c.consumer(1, job="slow", epochs=0, extra=["--delay", "0.5"])
         wait_for(lambda: c.delivered(slow.log), "no batches", slow.popen)
         fast = c.consumer(1, job="fast", epochs=3)
         fast.expect_success()
@@ -234,7 +235,7 @@ def test_a_consumer_that_stops_reading_costs_nothing_to_others():
     with cluster(DATA) as c:
         c.dispatcher()
         c.worker(memory="16MiB")
-        stopped = c.consumer(1, job="stopped", epochs=50)
+        stopped = c.consumer(1, job="stopped", epochs=0)
         wait_for(lambda: c.delivered(stopped.log), "no batches", stopped.popen)
         stopped.stop()
         other = c.consumer(2, job="other", epochs=2)

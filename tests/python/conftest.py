@@ -6,7 +6,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from plugin_files import BROKEN, CORPUS, write
@@ -18,8 +17,12 @@ from millrace import _binaries
 SHARED = pathlib.Path(os.environ.get("MILLRACE_SHARED")
                       or pathlib.Path(__file__).resolve().parents[3] / "shared")
 
-
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import patience  # noqa: E402
+
+
+def pytest_runtest_logstart():
+    patience.watch()
 
 
 def pytest_collection_modifyitems(items):
@@ -39,7 +42,7 @@ def pytest_sessionfinish(session, exitstatus):
 
 def run(*arguments, **options):
     done = subprocess.run([_binaries.path("millrace"), *map(str, arguments)],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -110,12 +113,10 @@ def in_a_fork(work):
             code = work()
         finally:
             os._exit(code)
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
+    for _ in patience.tries(pause=0.01):
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     pytest.fail("the forked process hangs")

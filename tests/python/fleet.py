@@ -5,12 +5,11 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
+
+from patience import tries
 
 import millrace
 from millrace import _binaries
-
-PATIENCE = 60
 
 
 def config_of(folder, plugins, **keys):
@@ -34,10 +33,12 @@ class Fleet:
         port = folder / "port"
         dispatcher = self._start(of_dispatcher or configs[0], "dispatcher", "--listen", "127.0.0.1:0", "--state",
                                  folder / "state", "--port-file", port)
-        end = time.monotonic() + PATIENCE
-        while not port.exists() or not port.read_text().strip():
-            assert dispatcher.poll() is None and time.monotonic() < end, self.log()
-            time.sleep(0.01)
+        for _ in tries(pause=0.01):
+            assert dispatcher.poll() is None, self.log()
+            if port.exists() and port.read_text().strip():
+                break
+        else:
+            raise AssertionError(self.log())
         self.address = port.read_text().split()[0]
         self.workers = [(self._worker(config), config) for config in configs]
 
@@ -58,7 +59,7 @@ class Fleet:
                          for path in sorted(self._folder.glob("*.log")))
 
     def connect(self, pipeline, **options):
-        options = {"job": "plugins", "packed": True, "attach_timeout": PATIENCE, **options}
+        options = {"job": "plugins", "packed": True, "attach_timeout": 600, **options}
         return millrace.connect(self.address, pipeline=pipeline, **options)
 
     def replace_a_worker(self):
@@ -102,10 +103,5 @@ def family_of(pid):
 
 
 def gone(pids):
-    """Waits until none of the processes is left; false after a minute."""
-    end = time.monotonic() + PATIENCE
-    while any(_parent(pid) is not None for pid in pids):
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
+    """Waits until none of the processes is left; false if that takes too long."""
+    return any(all(_parent(pid) is None for pid in pids) for _ in tries())

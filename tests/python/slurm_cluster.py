@@ -4,11 +4,10 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 
 import pytest
+from patience import tries
 
-PATIENCE = float(os.environ.get("MILLRACE_TEST_PATIENCE", "120"))
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "squeue")
 NODES = ("node0", "node1")
 
@@ -26,12 +25,9 @@ def _path():
 
 
 def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        found = condition()
-        if found:
+    for _ in tries(pause=0.1):
+        if found := condition():
             return found
-        time.sleep(0.1)
     pytest.fail(what() if callable(what) else what)
 
 
@@ -107,7 +103,7 @@ ReturnToService=2
     def run(self, *command, **variables):
         """The output of one of Slurm's commands."""
         done = subprocess.run(list(map(str, command)), env={**self.environment, **variables},
-                              cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE,
+                              cwd=self.folder, capture_output=True, text=True,
                               stdin=subprocess.DEVNULL, check=False)
         assert done.returncode == 0, f"{command}: {done.stderr}\n{self.logs()}"
         return done.stdout

@@ -7,18 +7,17 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 
 import pytest
 import yaml
 from conftest import pipeline, run
+from patience import tries
 
 from millrace import _binaries
 
 FOLDER = pathlib.Path(os.environ["MILLRACE_SOURCE_DIR"]) / "deploy" / "kubernetes"
-PATIENCE = float(os.environ.get("MILLRACE_TEST_PATIENCE", "90"))
 
 
 def keda():
@@ -37,11 +36,9 @@ def adapter():
 
 
 def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+    for _ in tries(pause=0.1):
         if found := condition():
             return found
-        time.sleep(0.1)
     pytest.fail(what)
 
 
@@ -67,7 +64,7 @@ class Prometheus:
 
     def ready(self):
         try:
-            with urllib.request.urlopen(f"{self._url}/-/ready", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self._url}/-/ready") as answer:
                 return answer.status == 200
         except OSError:
             assert self.process.poll() is None, self.log.read_text()
@@ -76,7 +73,7 @@ class Prometheus:
     def query(self, text):
         """The values of the series that a query gives."""
         url = f"{self._url}/api/v1/query?{urllib.parse.urlencode({'query': text})}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url) as answer:
             data = json.load(answer)["data"]
         assert data["resultType"] == "vector", data
         return [float(series["value"][1]) for series in data["result"]]

@@ -33,7 +33,7 @@ def test_the_page_has_the_programs_as_they_are():
 
 def finished(*command, cwd=EXAMPLES):
     done = subprocess.run([sys.executable, *map(str, command)], cwd=cwd, capture_output=True,
-                          text=True, timeout=500, check=False,
+                          text=True, check=False,
                           env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return done.stdout + done.stderr

@@ -83,7 +83,7 @@ def test_cancel_ends_a_wait_of_another_thread(server):
 _WAITS = """
 import sys, millrace
 print("waiting", flush=True)
-millrace.connect({address!r}, pipeline={pipeline!r}, job="x", connect_timeout=60)
+millrace.connect({address!r}, pipeline={pipeline!r}, job="x", connect_timeout=100_000)
 """
 
 
@@ -93,11 +93,9 @@ def test_ctrl_c_ends_a_wait_at_once():
                              stderr=subprocess.PIPE, text=True)
     assert waits.stdout.readline() == "waiting\n"
     time.sleep(0.5)
-    began = time.monotonic()
     waits.send_signal(signal.SIGINT)
     _, err = waits.communicate(timeout=30)
     assert "KeyboardInterrupt" in err
-    assert time.monotonic() - began < 20
 
 
 def stand_still(pid):

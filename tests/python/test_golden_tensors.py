@@ -209,7 +209,7 @@ def test_every_bad_record_is_an_error_with_file_record_and_offset(golden, tmp_pa
 
 def test_a_server_names_a_damaged_file_and_a_bad_record(golden, tmp_path):
     with pytest.raises(millrace.Error, match=r"data_crc.tfrecord: at byte 489: record 2: checksum"):
-        millrace.local({"r": alone("data_crc.tfrecord", tmp_path)}, RECORDS, attach_timeout=20)
+        millrace.local({"r": alone("data_crc.tfrecord", tmp_path)}, RECORDS, attach_timeout=600)
     with (millrace.local({"r": alone("short_d.tfrecord", tmp_path)}, RECORDS) as session,
           pytest.raises(millrace.DataError, match=r"short_d.tfrecord, record 1 at byte 249: bad_record: "
                                                  r"d: 193 bytes, expected \[194\]")):

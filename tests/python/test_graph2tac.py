@@ -240,7 +240,7 @@ print(sum(1 for _ in server.proofstates_tfgnn(TRAIN, True)))
 """
     import yaml
     (tmp_path / "c").write_text(yaml.safe_dump(open_both(folder, config())[1].get_config()))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout) == len(open_both(folder, config())[0].datapoint_indices(0))

@@ -24,7 +24,7 @@ from millrace._import.values import Converter
 
 def run_import(*words, cwd):
     return subprocess.run([_binaries.path("millrace"), "import", *map(str, words)], cwd=cwd,
-                          capture_output=True, text=True, timeout=120, check=False)
+                          capture_output=True, text=True, check=False)
 
 
 def import_stream(cwd, text, *words):

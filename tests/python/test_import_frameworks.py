@@ -14,7 +14,7 @@ from millrace import _binaries
 
 def run_import(*words, cwd):
     return subprocess.run([_binaries.path("millrace"), "import", *map(str, words)], cwd=cwd,
-                          capture_output=True, text=True, timeout=300, check=False)
+                          capture_output=True, text=True, check=False)
 
 
 def test_a_framework_that_is_missing_is_named(tmp_path):

@@ -17,7 +17,7 @@ from millrace._import import main as command
 
 def run_import(*words, cwd):
     return subprocess.run([_binaries.path("millrace"), "import", *map(str, words)], cwd=cwd,
-                          capture_output=True, text=True, timeout=120, check=False)
+                          capture_output=True, text=True, check=False)
 
 
 def imported(folder, *words):

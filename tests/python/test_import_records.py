@@ -18,7 +18,7 @@ from millrace._import import main as command
 
 def run_import(*words, cwd):
     return subprocess.run([_binaries.path("millrace"), "import", "tfrecord", *map(str, words)],
-                          cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+                          cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def numbered(begin, end):

@@ -76,7 +76,7 @@ def in_a_process(code, *arguments, rc=0):
     head = ("import os, signal, sys, threading, time, millrace\n"
             f"of = {pipeline(64)!r}\n")
     done = subprocess.run([sys.executable, "-c", head + code, *map(str, arguments)],
-                          capture_output=True, text=True, timeout=120, check=False)
+                          capture_output=True, text=True, check=False)
     assert done.returncode == rc, (done.returncode, done.stdout[-1000:], done.stderr[-3000:])
     assert "Traceback" not in done.stderr and "leaked" not in done.stderr, done.stderr
     return done.stdout
@@ -136,7 +136,7 @@ def read():
 reading = threading.Event()
 for _ in range(1 if sys.argv[1] == "connected" else 3):
     threading.Thread(target=read, daemon=True).start()
-assert reading.wait(60)
+reading.wait()
 """
 
 

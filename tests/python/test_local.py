@@ -13,6 +13,7 @@ import time
 
 import pytest
 from conftest import in_a_fork, pipeline
+from patience import tries
 
 import millrace
 from millrace import _binaries
@@ -37,7 +38,7 @@ def test_local_gives_the_references_batches(dataset):
 
 def test_what_the_daemon_says_is_in_the_error(tmp_path):
     with pytest.raises(millrace.Error, match="nothing is no folder"):
-        millrace.local({"data": tmp_path / "nothing"}, pipeline(), attach_timeout=20)
+        millrace.local({"data": tmp_path / "nothing"}, pipeline(), attach_timeout=600)
 
 
 def test_bad_files_are_left_out_where_that_is_asked_for(dataset, tmp_path):
@@ -46,7 +47,7 @@ def test_bad_files_are_left_out_where_that_is_asked_for(dataset, tmp_path):
     bad = sorted(folder.glob("**/*.bin"))[-1]  # no other file needs this one
     os.truncate(bad, bad.stat().st_size // 2)
     with pytest.raises(millrace.Error, match=bad.name):
-        millrace.local({"data": folder}, pipeline(), attach_timeout=20)
+        millrace.local({"data": folder}, pipeline(), attach_timeout=600)
     without = tmp_path / "without"
     shutil.copytree(dataset, without, ignore=lambda _, names: {bad.name, "millrace.index"} & {*names})
     expected = [b.digest for _, b in millrace.reference(pipeline(), without).next_epoch()]
@@ -64,10 +65,7 @@ def test_the_daemon_ends_with_the_process_that_started_it(dataset, how):
     assert alive(pid)
     owner.send_signal(how)
     owner.wait()
-    end = time.monotonic() + 30
-    while alive(pid) and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not alive(pid)
+    assert any(not alive(pid) for _ in tries())
 
 
 def test_two_ranks_share_a_local_server(dataset):
@@ -115,7 +113,7 @@ def run_alone(code, *arguments):
     """The words that a script prints. The script runs in a process group of its own, as from a
     terminal, and must print no warning."""
     done = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True,
-                          text=True, timeout=120, check=False, start_new_session=True)
+                          text=True, check=False, start_new_session=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
     return done.stdout.split()
 
@@ -169,7 +167,7 @@ def test_a_server_that_cannot_be_leaves_no_folder(dataset, tmp_path, monkeypatch
     with pytest.raises(millrace.ConfigError, match="expected folders by dataset id"):
         millrace.local(str(dataset), pipeline())
     with pytest.raises(millrace.Error, match="nothing is no folder"):
-        millrace.local({"data": tmp_path / "nothing"}, pipeline(), attach_timeout=20)
+        millrace.local({"data": tmp_path / "nothing"}, pipeline(), attach_timeout=600)
     monkeypatch.setattr(_binaries, "__file__", str(tmp_path / "_binaries.py"))
     monkeypatch.delenv("MILLRACE_BIN", raising=False)
     with pytest.raises(millrace.ConfigError, match="millraced is in none of .*MILLRACE_BIN"):
@@ -200,4 +198,4 @@ def test_a_local_daemon_keeps_examples_in_a_folder(dataset, tmp_path):
             assert [batch.digest for _, batch in session.next_epoch()] == expected
     assert list((tmp_path / "kept").glob("millrace-*.examples"))
     with pytest.raises(millrace.Error, match="cache_bytes"):
-        millrace.local({"data": dataset}, cached, cache_bytes="much", attach_timeout=20)
+        millrace.local({"data": dataset}, cached, cache_bytes="much", attach_timeout=600)

@@ -101,7 +101,7 @@ def test_a_folder_that_is_missing_is_named(folders):
 
 def tool(*arguments):
     return subprocess.run([_binaries.path("millrace"), *map(str, arguments)], capture_output=True,
-                          text=True, timeout=120, check=False)
+                          text=True, check=False)
 
 
 def test_the_tools_know_branches(folders, tmp_path):

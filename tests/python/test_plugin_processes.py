@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from conftest import run
 from fleet import Fleet, config_of, family_of, gone
+from patience import tries
 from plugin_files import CORPUS, RANDOM, digests, of_plugin, write
 
 import millrace
@@ -108,13 +108,10 @@ def test_a_worker_without_the_same_plugin_gets_no_work(corpus, tmp_path, other):
     with Fleet(tmp_path / "fleet", [config, lacks]) as fleet:
         session = fleet.connect(of_plugin())
         assert digests(session) == expected
-        end = time.monotonic() + 60
-        said = ""
-        while time.monotonic() < end:
+        for _ in tries(pause=0.1):
             said = run("status", "--address", fleet.address)
             if ("dataset plugin:corpus" if other == "none" else "file 'corpus.py'") in said:
                 break
-            time.sleep(0.1)
         else:
             pytest.fail(said)
         session.close()
@@ -168,7 +165,7 @@ def test_commands_name_plugins_too(corpus, tmp_path):
                  "same bytes"):
         assert line in checked
     done = subprocess.run([_binaries.path("millrace"), "digest", path, "--epoch", "0"], env=env,
-                          capture_output=True, text=True, timeout=120, check=False)
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "--plugin corpus=FOLDER" in done.stderr
 
 
@@ -178,6 +175,6 @@ def test_check_names_the_tensor_that_differs(tmp_path):
     path.write_text(json.dumps(of_plugin("chance:Source")))
     done = subprocess.run([_binaries.path("millrace"), "check", path, "--plugin", f"chance={folder}"],
                           env={**os.environ, "MILLRACE_PYTHON": sys.executable},
-                          capture_output=True, text=True, timeout=120, check=False)
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert "example 0, tensor x: two processes give different bytes" in done.stderr

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from conftest import digest, pipeline, run
+from patience import WHOLE_TEST, tries
 from test_docs import run_cells
 
 import millrace
@@ -17,14 +18,13 @@ import millrace
 ray = pytest.importorskip("ray")
 pytest.importorskip("ray.train")
 
-PATIENCE = float(os.environ.get("MILLRACE_TEST_PATIENCE", "240"))
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """A cluster of Ray on this machine, which has more CPUs for Ray than it has."""
     os.environ["RAY_AUTH_MODE"] = "disabled"  # there is nobody else on it
-    os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(int(PATIENCE))
+    os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(WHOLE_TEST)
     # Workers cannot import this module: its functions travel whole.
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False,
@@ -40,11 +40,9 @@ def fleet(cluster, dataset):
 
 
 def wait_for(condition, what):
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
+    for _ in tries(pause=0.05):
         if found := condition():
             return found
-        time.sleep(0.05)
     pytest.fail(what)
 
 
@@ -133,10 +131,10 @@ def test_a_training_goes_on_when_actors_are_killed(fleet, dataset, tmp_path):
     wait_for(lambda: len(workers(fleet) - known) == 1 and len(workers(fleet)) == 2,
              "the worker whose daemon was killed does not come back")
     ray.kill(fleet.dispatcher, no_restart=False)
-    assert ray.get(fleet.dispatcher.address.remote(), timeout=PATIENCE) == fleet.address
+    assert ray.get(fleet.dispatcher.address.remote()) == fleet.address
     still = ray.wait([done], timeout=0)[1]
     (tmp_path / "all were killed").touch()
-    ray.get(done, timeout=PATIENCE)
+    ray.get(done)
     assert still, "the training had ended before all were killed"
     assert sorted((line["epoch"], line["ordinal"], line["hash"]) for line in lines(tmp_path)) \
         == expected(dataset, tmp_path)
@@ -144,7 +142,7 @@ def test_a_training_goes_on_when_actors_are_killed(fleet, dataset, tmp_path):
 
 def test_a_rank_that_fails_starts_all_from_the_checkpoint(fleet, dataset, tmp_path):
     config = {"fleet": fleet.address, "pipeline": pipeline(), "folder": str(tmp_path)}
-    ray.get(fit.remote(failing_training, config), timeout=PATIENCE)
+    ray.get(fit.remote(failing_training, config))
     found = [(line["epoch"], line["ordinal"], line["hash"]) for line in lines(tmp_path)]
     wanted = expected(dataset, tmp_path)
     assert sorted(set(found)) == wanted

@@ -253,7 +253,7 @@ def test_validation_passes_what_is_right_and_names_what_is_not(connect, monkeypa
 def test_sessions_that_nobody_named_are_of_jobs_of_their_own(connect, monkeypatch):
     for name in ("MILLRACE_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
-    sessions = [connect(of, job=None, attach_timeout=20)
+    sessions = [connect(of, job=None, attach_timeout=600)
                 for of in (pipeline(), pipeline(), pipeline(8))]
     for session in sessions:
         assert sum(1 for _ in session.next_epoch()) == len(session)

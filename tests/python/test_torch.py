@@ -208,7 +208,7 @@ def start_ranks(tmp_path, name, launcher, *arguments):
     """Runs a script of the folder scripts. Returns {"ids", "weight"} of each rank, by rank."""
     done = subprocess.run(
         [sys.executable, *launcher, str(pathlib.Path(__file__).parent / "scripts" / name),
-         str(tmp_path), *map(str, arguments)], capture_output=True, text=True, timeout=240,
+         str(tmp_path), *map(str, arguments)], capture_output=True, text=True,
         check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return [json.loads((tmp_path / str(rank)).read_text()) for rank in range(2)]

@@ -6,7 +6,8 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
+
+from patience import tries
 
 
 def lines(path):
@@ -63,10 +64,10 @@ def check_that_it_goes_on(program, ranks, arguments, folder):
     resuming = [*arguments("killed"), "--losses", folder / "killed", "--checkpoint",
                 folder / "checkpoint"]
     killed = start(program, ranks, *resuming)
-    end = time.monotonic() + 120
-    while len(lines(folder / "killed")) < 12 and time.monotonic() < end:
+    for _ in tries(pause=0.01):
+        if len(lines(folder / "killed")) >= 12:
+            break
         assert killed.poll() is None, killed.communicate()[0][-3000:]
-        time.sleep(0.01)
     kill(killed)
     before = lines(folder / "killed")
     assert 12 <= len(before) < len(whole)

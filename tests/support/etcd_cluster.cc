@@ -20,14 +20,13 @@
 #include <thread>
 
 #include "etcd/rpc.grpc.pb.h"
+#include "tests/support/patience.h"
 #include "tests/support/skip.h"
 
 namespace millrace::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr auto kPatience = std::chrono::seconds(60);
 
 std::string FindEtcd() {
   for (const char* path : {"/usr/bin/etcd", "/usr/local/bin/etcd"}) {

@@ -15,14 +15,13 @@
 #include <fmt/format.h>
 
 #include "common/tensor/dtype_visit.h"
+#include "tests/support/patience.h"
 #include "tests/support/skip.h"
 
 namespace millrace::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::chrono::seconds kPatience{60};
 
 /// Removes the indentation of the first line from all lines.
 std::string Dedent(std::string_view text) {
@@ -110,17 +109,13 @@ std::vector<std::string> PluginFixture::Lines() const {
   return lines_;
 }
 
-bool PluginFixture::WaitForLine(std::string_view part) const {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+void PluginFixture::WaitForLine(std::string_view part) const {
   MutexLock lock(mutex_);
-  std::size_t seen = 0;
-  while (std::chrono::steady_clock::now() < end) {
+  for (std::size_t seen = 0;; printed_.Wait(mutex_)) {
     for (; seen < lines_.size(); ++seen) {
-      if (lines_[seen].find(part) != std::string::npos) return true;
+      if (lines_[seen].find(part) != std::string::npos) return;
     }
-    printed_.WaitFor(mutex_, std::chrono::milliseconds(100));
   }
-  return false;
 }
 
 PluginTensor MakeTensor(const std::string& name, std::string_view type) {
@@ -150,12 +145,14 @@ bool IsRunning(pid_t process) {
 }
 
 bool WaitUntilGone(pid_t process) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  return WaitFor([process] { return !IsRunning(process); });
+}
+
+void PassTimeUntilGone(FakeClock& clock, pid_t process) {
   while (IsRunning(process)) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    clock.Advance(std::chrono::seconds(31));
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return true;
 }
 
 }  // namespace millrace::test

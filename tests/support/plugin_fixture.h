@@ -45,8 +45,8 @@ class PluginFixture {
   std::string StartError();
   /// The lines that the plugin has printed so far.
   std::vector<std::string> Lines() const;
-  /// Waits until the plugin has printed such a line; false after a minute.
-  bool WaitForLine(std::string_view part) const;
+  /// Waits until the plugin has printed such a line.
+  void WaitForLine(std::string_view part) const;
 
  private:
   std::filesystem::path root_;
@@ -64,7 +64,9 @@ std::string RowText(const PluginReply& reply, const std::vector<PluginTensor>& t
 
 /// Whether a process runs: it is there and is no zombie.
 bool IsRunning(pid_t process);
-/// Waits until it does not; false after a minute.
+/// Waits until it does not.
 bool WaitUntilGone(pid_t process);
+/// Lets time pass until it does not.
+void PassTimeUntilGone(FakeClock& clock, pid_t process);
 
 }  // namespace millrace::test

@@ -12,11 +12,9 @@
 
 #include "common/system/mutex.h"
 #include "common/transport/stream.h"
+#include "tests/support/patience.h"
 
 namespace millrace::test {
-
-/// Long enough for any machine; if a test waits this long, it has failed.
-inline constexpr std::chrono::seconds kPatience{30};
 
 template <class In>
 class Recorder final : public StreamHandler<In> {

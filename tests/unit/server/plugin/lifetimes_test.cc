@@ -4,6 +4,9 @@
 #include <catch2/catch.hpp>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
@@ -19,11 +22,16 @@ namespace {
 using test::PluginFixture;
 using test::RowText;
 
-/// A source of numbers, of which example 5 runs `body` first.
+/// A source of numbers, of which example 5 runs `body` first. It has wait(), which returns when there
+/// is the file that MayGoOn makes.
 std::string SourceWhoseFive(std::string_view body) {
   return fmt::format(R"(
-import time
+import os, time
 __all__ = ["Source"]
+
+def wait():
+    print("begins", flush=True)
+    while not os.path.exists(os.environ["MAY_GO_ON"]): time.sleep(0.01)
 
 class Source:
     def __len__(self): return 1000
@@ -35,18 +43,28 @@ class Source:
                      body);
 }
 
+/// Where the file is looked for. To be called before Start.
+std::filesystem::path MayGoOn(PluginFixture& fixture) {
+  const std::filesystem::path file = fixture.folder().parent_path() / "may go on";
+  fixture.options().plugin.env["MAY_GO_ON"] = file.string();
+  return file;
+}
+
 bool BuildsAroundFive(PluginPool& pool) {
   const auto reply = pool.Build({{4, 5, 6}});
   return reply.ok() && reply->failed() == 0 && RowText(*reply, pool.facts().tensors, 0, 1) == "5";
 }
 
 TEST_CASE("no example is blamed if the nursery is killed", "[plugin]") {
-  PluginFixture fixture(SourceWhoseFive("print('begins', flush=True); time.sleep(0.4)"));
+  PluginFixture fixture(SourceWhoseFive("wait()"));
+  const std::filesystem::path go = MayGoOn(fixture);
   const auto pool = fixture.Start();
   const pid_t nursery = pool->nursery_process();
   std::jthread kills([&] {
     fixture.WaitForLine("begins");
     ::kill(nursery, SIGKILL);
+    test::WaitUntilGone(nursery);
+    const std::ofstream file(go);
   });
   CHECK(BuildsAroundFive(*pool));
   CHECK(pool->nursery_process() != nursery);
@@ -114,7 +132,8 @@ TEST_CASE("a process that is killed while it has nothing to do is replaced", "[p
 }
 
 TEST_CASE("a request that is stopped returns, and its process serves the next one", "[plugin]") {
-  PluginFixture fixture(SourceWhoseFive("print('begins', flush=True); time.sleep(0.5)"));
+  PluginFixture fixture(SourceWhoseFive("wait()"));
+  const std::filesystem::path go = MayGoOn(fixture);
   const auto pool = fixture.Start();
   const pid_t process = pool->Stats()[0].process;
   std::stop_source stop;
@@ -123,6 +142,7 @@ TEST_CASE("a request that is stopped returns, and its process serves the next on
     stop.request_stop();
   });
   CHECK(pool->Build({{5}}, stop.get_token()).status().code() == StatusCode::kCancelled);
+  const std::ofstream file(go);
   const auto reply = pool->Build({{8}});
   REQUIRE(reply.ok());
   CHECK(RowText(*reply, pool->facts().tensors, 0, 0) == "8");
@@ -131,14 +151,17 @@ TEST_CASE("a request that is stopped returns, and its process serves the next on
 
 TEST_CASE("a request that is stopped and then hangs is ended", "[plugin]") {
   PluginFixture fixture(SourceWhoseFive("print('begins', flush=True); time.sleep(1e6)"));
-  fixture.options().object.timeout = std::chrono::milliseconds(200);
+  const auto clock = std::make_shared<FakeClock>();
+  fixture.options().clock = clock;
   const auto pool = fixture.Start();
+  const pid_t hangs = pool->Stats()[0].process;
   std::stop_source stop;
   std::jthread stops([&] {
     fixture.WaitForLine("begins");
     stop.request_stop();
   });
   CHECK(pool->Build({{5}}, stop.get_token()).status().code() == StatusCode::kCancelled);
+  const std::jthread passes([&] { test::PassTimeUntilGone(*clock, hangs); });
   const auto reply = pool->Build({{8}});
   REQUIRE(reply.ok());
   CHECK(RowText(*reply, pool->facts().tensors, 0, 0) == "8");
@@ -157,17 +180,20 @@ TEST_CASE("a question after a request that was stopped and hangs gets its own an
           def version(self, i): return "v%d" % i
           def __getitem__(self, i):
               print("begins", flush=True)
-              time.sleep(0.6)
+              time.sleep(1e6)
               return {"n": i}
   )");
-  fixture.options().object.timeout = std::chrono::milliseconds(200);
+  const auto clock = std::make_shared<FakeClock>();
+  fixture.options().clock = clock;
   const auto pool = fixture.Start();
+  const pid_t hangs = pool->Stats()[0].process;
   std::stop_source stop;
   std::jthread stops([&] {
     fixture.WaitForLine("begins");
     stop.request_stop();
   });
   CHECK(pool->Build({{5}}, stop.get_token()).status().code() == StatusCode::kCancelled);
+  const std::jthread passes([&] { test::PassTimeUntilGone(*clock, hangs); });
   const std::vector<std::uint64_t> ids = {7, 8};
   const bool versions = GENERATE(true, false);
   if (versions) {

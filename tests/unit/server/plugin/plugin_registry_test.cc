@@ -213,25 +213,28 @@ TEST_CASE("pools begin with one process where others are given later", "[plugin]
     const std::vector<PluginPoolStats> pools = registry.Stats();
     return std::ranges::count_if(pools.at(0).processes, [](const auto& stats) { return stats.process != 0; });
   };
-  // Each reply keeps its process.
-  const auto build_with_two = [&pool] {
+  // Each reply keeps its process. Without a second one, a build waits until it is stopped.
+  const auto build_with_two = [&pool](const std::stop_token& stop) {
     const auto first = pool->Build({{1}});
+    return pool->Build({{2}}, stop).ok();
+  };
+  const auto builds_with_two_soon = [&] {
     std::stop_source stop;
     std::jthread stops([&stop] {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       stop.request_stop();
     });
-    return pool->Build({{2}}, stop.get_token()).ok();
+    return build_with_two(stop.get_token());
   };
   const std::uint64_t number = registry.Stats().at(0).number;
   CHECK_FALSE(registry.Stats().at(0).processes_given);
   CHECK(registry.Stats().at(0).processes.size() == 3);
-  CHECK_FALSE(build_with_two());
+  CHECK_FALSE(builds_with_two_soon());
   CHECK(running() == 1);
   registry.SetMostProcesses({{number + 1, 3}});  // of another pool
-  CHECK_FALSE(build_with_two());
+  CHECK_FALSE(builds_with_two_soon());
   registry.SetMostProcesses({{number, 2}});
-  CHECK(build_with_two());
+  CHECK(build_with_two({}));
   CHECK(running() == 2);
 }
 

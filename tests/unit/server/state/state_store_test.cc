@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <thread>
 
 #include "tests/unit/server/state/job_record.h"
@@ -178,15 +179,15 @@ TEMPLATE_TEST_CASE("a thousand running jobs are recovered in no time", "[store]"
   for (int i = 0; i < 1000; ++i) {
     REQUIRE(backend.store().CommitJob(1, Record("job" + std::to_string(i), 1'000), kNow).ok());
   }
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   backend.Restart();
   const auto state = backend.store().Load();
   REQUIRE(state.ok());
   REQUIRE(backend.store().CommitTerm(2).ok());
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  std::printf("recovered %zu jobs in %.0f ms\n", state->jobs.size(), took.count() * 1e3);
+  const double took = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  std::printf("recovered %zu jobs in %.0f ms of CPU time\n", state->jobs.size(), took * 1e3);
   CHECK(state->jobs.size() == 1000);
-  CHECK(took.count() < 10);  // ten times the promise: the machine may be busy
+  CHECK(took < 5);
 }
 
 }  // namespace

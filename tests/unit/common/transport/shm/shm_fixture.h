@@ -6,13 +6,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "common/base/log.h"
 #include "common/transport/in_process.h"
@@ -25,16 +22,6 @@
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace::test {
-
-/// Waits until the condition is true; returns false if it does not come true in time.
-inline bool WaitFor(const std::function<bool()>& condition) {
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > give_up) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 /// An unconnected socket.
 inline int MakeSocket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }

@@ -39,8 +39,7 @@ struct Candidate {
   Election election;
 };
 
-/// Runs steps of all candidates until `done`; returns how many seconds that took. Fails after a
-/// minute.
+/// Runs steps of all candidates until `done`; returns how many seconds that took.
 template <class Done>
 double StepUntil(std::initializer_list<Candidate*> candidates, Done done) {
   const auto begin = std::chrono::steady_clock::now();
@@ -48,7 +47,6 @@ double StepUntil(std::initializer_list<Candidate*> candidates, Done done) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   while (!done()) {
-    REQUIRE(passed() < 60);
     for (Candidate* candidate : candidates) candidate->election.Step();
     if (!done()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }

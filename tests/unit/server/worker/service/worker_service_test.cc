@@ -95,7 +95,7 @@ TEST_CASE("a worker without a dispatcher says so at once and then once a minute"
   const auto worker = std::make_shared<WorkerService>(options, std::make_shared<FakeProvider>(),
                                                       network.MakeConnector("w1:1"), clock, logger);
   worker->Start();
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto until = std::chrono::steady_clock::now() + test::kPatience;
   while (logger->count < 1 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
   CHECK(logger->count == 1);
   // The worker tries often, but logs this at most once a minute.
@@ -134,7 +134,7 @@ TEST_CASE("of several dispatchers a worker finds the one that takes it", "[worke
       std::make_shared<WorkerService>(options, std::make_shared<FakeProvider>(),
                                       network.MakeConnector("w1:1"), clock, MakeNullLogger());
   worker->Start();
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto until = std::chrono::steady_clock::now() + test::kPatience;
   const auto tick_until = [&](const auto& done) {
     while (!done() && std::chrono::steady_clock::now() < until) {
       clock->Advance(std::chrono::milliseconds(100));
