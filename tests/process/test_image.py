@@ -1,4 +1,4 @@
-"""The image: what deploy/image/build makes, run on its own files as an orchestrator would run it."""
+"""The image: what docker/build makes, run on its own files as an orchestrator would run it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from machine import make_packages, need, run
 from test_streams import DATA
 
 SOURCE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
-IMAGE = SOURCE / "deploy" / "image"
+IMAGE = SOURCE / "docker"
 USER = "7700"
 # Arguments: the image's root, a folder for its volume, a dataset, the user, and what to run there.
 CONTAINER = """set -e
@@ -102,7 +102,7 @@ def test_the_docker_image_is_built_where_docker_is_found():
     with tempfile.TemporaryDirectory(prefix="millrace-image-") as folder:
         make_packages(pathlib.Path(folder), "daemon", "cli")
         try:
-            run("docker", "build", "-f", IMAGE / "Containerfile", "-t", tag, folder, seconds=1400)
+            run("docker", "build", "-f", IMAGE / "Dockerfile", "-t", tag, folder, seconds=1400)
             said = run("docker", "run", "--rm", "--read-only", tag, "--version").stdout
             check(said.strip(), "the image says no version")
         finally:
