@@ -8,6 +8,7 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
+#include "common/base/addresses.h"
 #include "common/transport/grpc/health_client.h"
 
 namespace millrace::cli {
@@ -20,6 +21,7 @@ struct HealthArguments {
 };
 
 Status Health(const HealthArguments& options) {
+  MILLRACE_RETURN_IF_ERROR(CheckAddresses("--address", options.address));
   MILLRACE_RETURN_IF_ERROR(
       CheckHealth(options.address, options.service, options.timeout_seconds));
   std::printf("%s at %s: serving\n", options.service.c_str(), options.address.c_str());
