@@ -112,9 +112,10 @@ class Fleet:
             network = ["nsenter", "-t", str(network), "-n"]
         else:
             network = self._connected(name)
-        self._write_hosts(root, name)
+        hostname = made.get("hostname", name)
+        self._write_hosts(root, name, hostname)
         return self.c.start(name, *command(root, user, words, environment, binds, made.get("tmpfs", []),
-                                           network, name))
+                                           network, hostname))
 
     def user(self, service):
         return OTHERS[service][0] if service in OTHERS else self.image["user"]
@@ -166,11 +167,11 @@ class Fleet:
             shutil.copy(f"/etc/{file}", root / "etc" / file)
         return root
 
-    def _write_hosts(self, root, own):
+    def _write_hosts(self, root, own, hostname):
         lines = ["127.0.0.1 localhost"]
         for name, address in self.addresses.items():
             service = name.rsplit("-", 1)[0]
-            lines.append(f"{address} {name} {service}" if name != own else f"{address} {name}")
+            lines.append(f"{address} {hostname}" if name == own else f"{address} {name} {service}")
         (root / "etc" / "hosts").write_text("\n".join(lines) + "\n")
 
     def _connected(self, name):

@@ -128,17 +128,19 @@ def test_the_fleet_of_compose_serves_a_trainer_and_tells_an_operator():
         status = ("--format", "json", "--address", address)
         tls = made.volume("operator-tls")
         seen = json.loads(made.on_the_host(binary("cli"), "status", *status, "--tls", tls).stdout)
-        check([d["examples"] for d in seen["datasets"]] == [str(NODES)] or seen["datasets"], f"{seen['datasets']}")
+        check(len(seen["workers"]) == len(workers), f"{seen['workers']}")
         refused = made.on_the_host(binary("cli"), "status", *status, expect=None)
         check(refused.returncode != 0 and "wants TLS" in refused.stderr, refused.stderr)
 
 
-def test_the_index_of_compose_is_made_once_for_all_and_kept():
-    with cluster(DATA) as data, fleet(graph(data)) as (made, dispatcher, workers):
-        wait_for(lambda: len(list(made.volume("index").rglob("*.index"))) == 1, "no index in its volume")
-        check(not list(made.dataset.glob(".millrace*")), "the dataset was written to")
-        text = "".join(process.text() for process in (dispatcher, *workers))
-        check(text.count("indexed ") <= 1, text)
+def test_the_index_of_compose_is_made_once_for_all_containers_and_kept():
+    # The index beside this dataset is for another user only.
+    with fleet(DATA) as (made, dispatcher, workers):
+        dispatcher.kill()
+        again = made.start("dispatcher", 2)
+        wait_for(lambda: made.healthy("dispatcher", again) == 0, "the dispatcher is not healthy", again.popen)
+        text = "".join(process.text() for process in (dispatcher, *workers, again))
+        check(text.count("index built") == 1 and "index renewed" not in text, text)
 
 
 def test_the_health_checks_of_compose_say_who_is_ready():
