@@ -14,9 +14,9 @@ import re
 import shutil
 import stat
 
-from container import BEGIN, command, execute, program_of
+from container import command, execute, program_of
 from harness import Skipped, binary, check, cluster, wait_for
-from machine import need, run
+from machine import END_WITH_US, need, run
 from prometheus import read_yaml
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
@@ -83,7 +83,7 @@ class Fleet:
         self._programs.mkdir()
         for program, of in (("millrace", "cli"), ("millraced", "daemon")):
             shutil.copy(binary(of), self._programs / program)
-        self._holder = c.start("bridge", *BEGIN, "unshare", "--net", "bash", "-c",
+        self._holder = c.start("bridge", *END_WITH_US, "unshare", "--net", "bash", "-c",
                                BRIDGE.format(address=f"{NETWORK}1"))
         try:
             wait_for(lambda: "up" in self._holder.text(), "no bridge", self._holder.popen)

@@ -10,11 +10,8 @@ import pathlib
 import shlex
 
 from harness import wait_for
-from machine import run
+from machine import END_WITH_US, run
 
-# The first process stays root and waits: a process forgets whose end is its own when its user
-# changes, so it must not become the program itself.
-BEGIN = ["setpriv", "--pdeathsig", "KILL"]
 NAMESPACES = ["--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child"]
 
 
@@ -37,6 +34,8 @@ def script(root, user, words, environment, binds, tmpfs, hostname):
         lines.append(f"mount --bind {shlex.quote(str(source))} {at(target)}")
         if not writable:
             lines.append(f"mount -o remount,bind,ro {at(target)}")
+    # The first process stays root and waits: a process forgets with whose end it has to end when its
+    # user changes, so it must not become the program itself.
     program = shlex.join(map(str, [*as_user(user, environment), *words]))
     lines += [f"mount -o remount,bind,ro {at('')}", f"cd {at('')}", f"chroot . {program} || exit $?"]
     return "\n".join(lines)
@@ -46,7 +45,7 @@ def command(root, user, words, environment=None, binds=(), tmpfs=(), network=(),
     """The command that runs `words` in a container. Each of `binds` is (SOURCE, TARGET, WRITABLE).
     `network` is a command that runs what follows it in a network namespace; none: this one."""
     text = script(root, user, words, environment or {}, binds, tmpfs, hostname)
-    return [*BEGIN, *network, "unshare", *NAMESPACES, "bash", "-c", text]
+    return [*END_WITH_US, *network, "unshare", *NAMESPACES, "bash", "-c", text]
 
 
 def children(pid):

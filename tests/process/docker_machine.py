@@ -10,9 +10,9 @@ import shutil
 import subprocess
 import tempfile
 
-from container import BEGIN, children
+from container import children
 from harness import Failure, wait_for
-from machine import KEPT, PATH, made_once, need, run
+from machine import END_WITH_US, KEPT, PATH, made_once, need, run
 
 BOOT = """set -e
 mount --make-rprivate /
@@ -48,7 +48,7 @@ class DockerMachine:
         self.log = folder / "dockerd.log"
         with self.log.open("wb") as log:
             self._unshare = subprocess.Popen(
-                [*BEGIN, "unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child",
+                [*END_WITH_US, "unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child",
                  "bash", "-c", BOOT, "boot", self.root, self._cgroup],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
         try:
