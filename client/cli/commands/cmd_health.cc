@@ -22,8 +22,7 @@ struct HealthArguments {
 
 Status Health(const HealthArguments& options) {
   MILLRACE_RETURN_IF_ERROR(CheckAddresses("--address", options.address));
-  MILLRACE_RETURN_IF_ERROR(
-      CheckHealth(options.address, options.service, options.timeout_seconds));
+  MILLRACE_RETURN_IF_ERROR(CheckHealth(options.address, options.service, options.timeout_seconds));
   std::printf("%s at %s: serving\n", options.service.c_str(), options.address.c_str());
   return OkStatus();
 }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/base/status.h"
+#include "common/base/result.h"
 
 namespace millrace {
 
