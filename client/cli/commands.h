@@ -13,6 +13,7 @@ void AddConsumeCommand(Tool& tool);
 void AddDigestCommand(Tool& tool);
 void AddDrainCommand(Tool& tool);
 void AddGenerateCommand(Tool& tool);
+void AddHealthCommand(Tool& tool);
 void AddImportCommand(Tool& tool);
 void AddIndexCommand(Tool& tool);
 void AddInspectCommand(Tool& tool);
@@ -35,6 +36,7 @@ inline void AddAllCommands(Tool& tool) {
   AddDigestCommand(tool);
   AddDrainCommand(tool);
   AddGenerateCommand(tool);
+  AddHealthCommand(tool);
   AddImportCommand(tool);
   AddIndexCommand(tool);
   AddInspectCommand(tool);

@@ -18,6 +18,8 @@ from harness import Failure, Skipped, check, wait_for
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", "/nonexistent"))
 KEPT = BUILD / "tests" / "machine"
 SECONDS = 300  # for a command; some download packages
+# Before a command: the kernel kills it when the process that started it ends, however that ends.
+END_WITH_US = ["setpriv", "--pdeathsig", "KILL"]
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 BOOT = """set -e
 mount --make-rprivate /
@@ -103,8 +105,8 @@ class Machine:
         (self.root / "etc/systemd/system/e2scrub_reap.service").symlink_to("/dev/null")
         self._log = open(folder / "boot.log", "wb")
         self._unshare = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net",
-             "--cgroup", "bash", "-c", BOOT, "boot", self.root],
+            [*END_WITH_US, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc",
+             "--net", "--cgroup", "bash", "-c", BOOT, "boot", self.root],
             stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
             start_new_session=True)
         try:
@@ -168,7 +170,7 @@ class Machine:
 @contextlib.contextmanager
 def machine():
     """A fresh machine. Its last words are printed if the test fails."""
-    need("mmdebstrap", "unshare", "nsenter", "cpack", "dpkg-shlibdeps")
+    need("mmdebstrap", "unshare", "nsenter", "setpriv", "cpack", "dpkg-shlibdeps")
     folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-machine-"))
     made = None
     try:

@@ -16,8 +16,8 @@ from test_streams import DATA
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
                                                  for p in (ROOT / "docs").glob("*.md"))]
-# Machines of their own run the commands of these (test_hosts.py).
-OF_HOSTS = ("docs/packages.md", "docs/systemd.md")
+# Machines of their own run the commands of these (test_hosts.py, test_compose.py).
+OF_HOSTS = ("docs/docker.md", "docs/packages.md", "docs/systemd.md")
 # These commands are not run. They run this very test suite or build the tree, and CI does both.
 # Commands of tests/bench and tests/fault have tests of their own, CI runs tests/fuzz/run, and the
 # tests of the Python package begin with pip and run every import.
@@ -57,6 +57,7 @@ def localise(line, c):
     line = re.sub(r"/data/\w+", str(DATA), line)
     line = re.sub(r"(?<![\d.])(0\.0\.0\.0|127\.0\.0\.1|10\.0\.0\.\d+|HOST|localhost):7700", c.address, line)
     line = line.replace("10.0.0.2:7701", "127.0.0.1:7701")
+    line = line.replace("millrace health --address 127.0.0.1:7703", f"millrace health --address {c.health}")
     line = line.replace("/var/lib/millrace", str(c.folder / "docs-state"))
     line = line.replace("/backups", str(c.folder))
     return line
@@ -71,9 +72,10 @@ def test_every_command_in_the_documents_runs():
         port = c.folder / "port-docs"
         daemon = c.start("serve", binary("daemon"), "serve", "--dataset", f"stdlib={DATA}", "--state",
                          c.folder / "docs-state", "--listen", "127.0.0.1:0", "--batch-listen",
-                         "127.0.0.1:0", "--port-file", port)
+                         "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--port-file", port)
         c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
                              daemon.popen)
+        c.health = re.search(r"for=health address=(\S+)", daemon.text())[1]
         c.tls_address = start_with_tls(c, work)
         for page in PAGES:
             if page in OF_HOSTS:

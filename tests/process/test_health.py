@@ -82,3 +82,20 @@ def test_a_daemon_that_drains_is_alive_and_not_ready():
 
 def worker_name(c):
     return c.status()["workers"][0]["name"]
+
+
+def test_the_tool_says_whether_a_daemon_is_ready():
+    with cluster(DATA) as c:
+        dispatcher = c.dispatcher(extra=PROBES)
+        worker = c.worker(extra=PROBES)
+        at = wait_for(lambda: re.search(r"for=health address=(\S+)", worker.text()), "no health")[1]
+        wait_for(lambda: health(worker, "readiness") == SERVING, "the worker is not ready")
+        check("readiness" in c.run("health", "--address", at), "it does not say what it asked")
+        dispatcher.kill()
+        wait_for(lambda: health(worker, "readiness") == NOT_SERVING, "ready without a dispatcher")
+        # Docker knows 0 and 1 only.
+        c.run("health", "--address", at, expect=1)
+        c.run("health", "--address", at, "--service", "liveness")
+        worker.kill()
+        c.run("health", "--address", at, "--service", "liveness", expect=1)
+        c.run("health", "--address", "nowhere", expect=2)

@@ -1,4 +1,4 @@
-"""The image: what deploy/image/build makes, run on its own files as an orchestrator would run it."""
+"""The image: what docker/build makes, run on its own files as an orchestrator would run it."""
 
 import json
 import os
@@ -7,30 +7,14 @@ import shutil
 import subprocess
 import tempfile
 
+from container import command as in_container, namespace_of, processes_in, program_of
 from harness import Skipped, check, check_same, cluster, deploy, wait_for
 from machine import make_packages, need, run
 from test_streams import DATA
 
 SOURCE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
-IMAGE = SOURCE / "deploy" / "image"
+IMAGE = SOURCE / "docker"
 USER = "7700"
-# Arguments: the image's root, a folder for its volume, a dataset, the user, and what to run there.
-CONTAINER = """set -e
-root=$1 state=$2 dataset=$3 user=$4
-shift 4
-mount --make-rprivate /
-mount --bind "$root" "$root"
-mount -t proc proc "$root/proc"
-mount -t tmpfs -o "mode=700,uid=$user,gid=$user" tmpfs "$root/var/cache/millrace"
-mount --bind "$state" "$root/var/lib/millrace"
-mount --rbind /dev "$root/dev"
-mount --bind "$dataset" "$root/mnt"
-mount -o remount,bind,ro "$root/mnt"
-mount -o remount,bind,ro "$root"
-cd "$root"
-exec chroot . setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs \\
-  --bounding-set=-all env -i "$@"
-"""
 
 
 class Image:
@@ -48,11 +32,15 @@ class Image:
         for layer in manifest["Layers"]:
             run("tar", "-xpf", files / layer, "-C", self.root)
 
+    @property
+    def user(self):
+        return self.config["User"].split(":")[0]
+
     def command(self, state, *command):
         """The command that runs `command` in the image, on a read-only root and as its user."""
-        user = self.config["User"].split(":")[0]
-        return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-c", CONTAINER, "image",
-                self.root, state, DATA, user, *self.config["Env"], *command]
+        return in_container(self.root, self.user, command, dict(v.split("=", 1) for v in self.config["Env"]),
+                            binds=[(state, "/var/lib/millrace", True), (DATA, "/mnt", False)],
+                            tmpfs=["/var/cache/millrace"])
 
 
 @deploy(1800)
@@ -83,6 +71,9 @@ def test_the_image_serves_on_a_read_only_root_as_a_user_who_is_not_root():
         check_same(c.delivered(consumer.log), c.reference(0, 2) + c.reference(1, 2))
         healthy = image.config["Healthcheck"]["Test"][1:]
         run(*image.command(state, *healthy, "--address", c.address))
+        namespace = namespace_of(program_of(daemon.popen.pid, USER))
+        daemon.kill()
+        wait_for(lambda: not processes_in(namespace), "the image's daemon outlives its container")
 
 
 def check_confined(image, state):
@@ -102,7 +93,7 @@ def test_the_docker_image_is_built_where_docker_is_found():
     with tempfile.TemporaryDirectory(prefix="millrace-image-") as folder:
         make_packages(pathlib.Path(folder), "daemon", "cli")
         try:
-            run("docker", "build", "-f", IMAGE / "Containerfile", "-t", tag, folder, seconds=1400)
+            run("docker", "build", "-f", IMAGE / "Dockerfile", "-t", tag, folder, seconds=1400)
             said = run("docker", "run", "--rm", "--read-only", tag, "--version").stdout
             check(said.strip(), "the image says no version")
         finally:
