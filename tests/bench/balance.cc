@@ -251,7 +251,7 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("Measures how evenly balance loads ranks, and what it costs.", argv[0]);
+  millrace::CommandLine app("Measures how evenly balance loads ranks, and what it costs.", argv[0]);
   app.AddOption("--data", &options.data, "dataset of proofs (default: one is generated)");
   app.AddOption("--source", &options.source, "source of the examples").ShowDefault();
   app.AddOption("--nodes", &options.nodes, "nodes of a generated dataset").ShowDefault();

@@ -232,7 +232,7 @@ class Measure {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CommandLine app("Measures the cache of examples, in memory and on disk.", argv[0]);
+  millrace::CommandLine app("Measures the cache of examples, in memory and on disk.", argv[0]);
   app.AddOption("--examples", &options.examples, "number of examples")
       .Between(1, 100'000'000)
       .ShowDefault();

@@ -256,7 +256,8 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("What a cache of examples gains, beside the same without one.", argv[0]);
+  millrace::CommandLine app("What a cache of examples gains, beside the same without one.",
+                            argv[0]);
   app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
   app.AddOption("--millraced", &options.millraced, "the daemon's binary")
       ->default_val(MILLRACE_DAEMON);

@@ -201,8 +201,8 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("Limits of the machine: memory, loopback TCP, bare gRPC, a futex hand-over.",
-                  argv[0]);
+  millrace::CommandLine app(
+      "Limits of the machine: memory, loopback TCP, bare gRPC, a futex hand-over.", argv[0]);
   app.option_defaults()->always_capture_default();
   app.AddOption("--seconds", &options.seconds, "for each measurement").Positive();
   app.AddOption("--buffer", &options.buffer_mb, "MiB that random reads go over").Between(1, 16384);

@@ -258,7 +258,8 @@ Status Measure(const Case& one, const Options& options, const bench::Report& rep
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CommandLine app("Operations on tensors; GB/s of what each writes, on one thread", argv[0]);
+  millrace::CommandLine app("Operations on tensors; GB/s of what each writes, on one thread",
+                            argv[0]);
   app.option_defaults()->always_capture_default();
   app.AddOption("--batches", &options.batches, "distinct batches").Between(2, 1000);
   app.AddOption("--rounds", &options.rounds, "times over all batches").Positive();

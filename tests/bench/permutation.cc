@@ -122,7 +122,7 @@ void Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CommandLine app("Measures the cost of an element of an epoch's order.", argv[0]);
+  millrace::CommandLine app("Measures the cost of an element of an epoch's order.", argv[0]);
   app.AddOption("--sizes", &options.sizes, "lengths of the orders, n").ShowDefault();
   app.AddOption("--calls", &options.calls, "calls measured each").Positive().ShowDefault();
   app.AddOption("--table-limit", &options.table_limit, "the longest order compared with a table")

@@ -164,7 +164,8 @@ void Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CommandLine app("Measures the static tables of a plan: bytes, writing and reading", argv[0]);
+  millrace::CommandLine app("Measures the static tables of a plan: bytes, writing and reading",
+                            argv[0]);
   app.AddOption("--labels", &options.labels, "number of labels")
       .ShowDefault()
       .Between(1, 100'000'000);

@@ -4,8 +4,6 @@
 #include <memory>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "client/cli/commands.h"
 #include "client/cli/numbers.h"
 #include "common/base/addresses.h"
@@ -31,21 +29,21 @@ Status Health(const HealthArguments& options) {
 
 void AddHealthCommand(Tool& tool) {
   const auto options = std::make_shared<HealthArguments>();
-  CLI::App* command =
+  CommandLine& command =
       tool.Add("health", "Ask a daemon's --health-listen whether it is ready; exit code 0 if so",
                "  millrace health\n"
                "  millrace health --address 127.0.0.1:7703 --service liveness\n",
                [options] { return Health(*options); });
-  command->add_option("--address", options->address, "what the daemon has as --health-listen")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
-  command->add_option("--service", options->service, "readiness or liveness")
-      ->check(CLI::IsMember({"readiness", "liveness"}))
-      ->capture_default_str();
-  command->add_option("--timeout", options->timeout_seconds, "seconds to wait for an answer")
-      ->check(Seconds())
-      ->type_name("SECONDS")
-      ->capture_default_str();
+  command.AddOption("--address", &options->address, "what the daemon has as --health-listen")
+      .TypeName("HOST:PORT")
+      .ShowDefault();
+  command.AddOption("--service", &options->service, "readiness or liveness")
+      .OneOf({"readiness", "liveness"})
+      .ShowDefault();
+  command.AddOption("--timeout", &options->timeout_seconds, "seconds to wait for an answer")
+      .Check(Seconds())
+      .TypeName("SECONDS")
+      .ShowDefault();
 }
 
 }  // namespace millrace::cli
