@@ -112,6 +112,8 @@ CommandLine& CommandLine::AddCommand(const std::string& name, const std::string&
 
 void CommandLine::SetFooter(const std::string& text) { app_->footer(text); }
 
+void CommandLine::ShowDefaults() { app_->option_defaults()->always_capture_default(); }
+
 void CommandLine::FallThrough() { app_->fallthrough(); }
 
 void CommandLine::TakeRest(std::vector<std::string>& rest) {

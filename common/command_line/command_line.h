@@ -23,10 +23,10 @@ namespace millrace {
 
 /// The variable that takes the value of an option. It has to live until the line has been read.
 using OptionTarget =
-    std::variant<std::string*, std::filesystem::path*, int*, std::uint32_t*, std::uint64_t*, double*,
-                 std::optional<std::string>*, std::optional<std::uint32_t>*,
+    std::variant<std::string*, std::filesystem::path*, bool*, int*, std::uint32_t*, std::uint64_t*,
+                 double*, std::optional<std::string>*, std::optional<std::uint32_t>*,
                  std::optional<std::uint64_t>*, std::vector<std::string>*, std::vector<int>*,
-                 std::vector<std::uint64_t>*, std::vector<double>*>;
+                 std::vector<std::uint32_t>*, std::vector<std::uint64_t>*, std::vector<double>*>;
 
 /// Says why an option does not take a text; empty if it takes it. It may change the text.
 using TextCheck = std::function<std::string(std::string& text)>;
@@ -89,6 +89,8 @@ class CommandLine {
                           std::function<void()> run = nullptr);
   /// The end of --help.
   void SetFooter(const std::string& text);
+  /// --help shows the defaults of all options that are added from here on.
+  void ShowDefaults();
   /// Options of the command above may come after the name of this one.
   void FallThrough();
   /// --help and options that are not known are arguments like others, which end in `rest`.

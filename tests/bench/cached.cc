@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string dataset;
-  std::string millraced;
+  std::string millraced = MILLRACE_DAEMON;
   std::string source = "proof_states";
   std::string keys;  // more lines for the pipeline
   std::uint32_t batch = 512;
@@ -259,8 +259,7 @@ int main(int argc, char** argv) {
   millrace::CommandLine app("What a cache of examples gains, beside the same without one.",
                             argv[0]);
   app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
-  app.AddOption("--millraced", &options.millraced, "the daemon's binary")
-      ->default_val(MILLRACE_DAEMON);
+  app.AddOption("--millraced", &options.millraced, "the daemon's binary").ShowDefault();
   app.AddOption("--source", &options.source, "source of the pipeline");
   app.AddOption("--keys", &options.keys, "more lines of the pipeline");
   app.AddOption("--batch", &options.batch, "examples a batch");

@@ -212,7 +212,7 @@ Status Run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace millrace;
   bench::Options options;
-  CommandLine app("closure and packing: examples a second on one core", argv[0]);
+  millrace::CommandLine app("closure and packing: examples a second on one core", argv[0]);
   app.AddOption("dir", &options.dir, "dataset folder").Required();
   app.AddOption("--index", &options.index, "index file of the dataset");
   app.AddOption("--source", &options.source, "proof_states or definitions");

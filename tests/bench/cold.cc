@@ -207,7 +207,7 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("Batches from files that are not in the page cache.", argv[0]);
+  millrace::CommandLine app("Batches from files that are not in the page cache.", argv[0]);
   app.AddOption("DATASET", &options.dir, "folder of a dataset").Required();
   app.AddOption("--index", &options.index, "its index; default: in the folder");
   app.AddOption("--advice", &options.advices, "advice for madvise, a case each").ShowDefault();

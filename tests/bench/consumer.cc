@@ -62,7 +62,7 @@ Status Run(const std::string& address, const std::string& pipeline, int batches)
 }  // namespace millrace::bench
 
 int main(int argc, char** argv) {
-  CommandLine app("Measures the C++ client in a training loop.", argv[0]);
+  millrace::CommandLine app("Measures the C++ client in a training loop.", argv[0]);
   std::string address;
   std::string pipeline;
   int batches = 20000;

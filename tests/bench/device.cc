@@ -227,9 +227,9 @@ Status Bench(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CommandLine app("Copies batches to a device and expands them there; how much of it steps hide.",
-                  argv[0]);
-  app.option_defaults()->always_capture_default();
+  millrace::CommandLine app(
+      "Copies batches to a device and expands them there; how much of it steps hide.", argv[0]);
+  app.ShowDefaults();
   millrace::bench::AddOptions(app, options.made_up);
   app.AddOption("--large", &options.large, "examples of the batch for rates").Positive();
   app.AddOption("--computed", &options.computed, "examples of batches with computed tensors")

@@ -258,7 +258,7 @@ int main(int argc, char** argv) {
   int rounds = 200;
   millrace::bench::WireOptions wire;
   bool json = false;
-  CommandLine app("Lease operations of a dispatcher with a large fleet.", argv[0]);
+  millrace::CommandLine app("Lease operations of a dispatcher with a large fleet.", argv[0]);
   app.AddOption("--workers", &options.workers).ShowDefault();
   app.AddOption("--consumers", &options.consumers).ShowDefault();
   app.AddOption("--jobs", &options.jobs).ShowDefault();

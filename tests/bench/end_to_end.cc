@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string dataset;
-  std::string millraced;
+  std::string millraced = MILLRACE_DAEMON;
   int threads = 1;
   std::uint32_t batch = 512;
   double seconds = 10;
@@ -266,11 +266,10 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("End to end over loopback gRPC, beside what one thread builds, memcpy and TCP.",
-                  argv[0]);
+  millrace::CommandLine app(
+      "End to end over loopback gRPC, beside what one thread builds, memcpy and TCP.", argv[0]);
   app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
-  app.AddOption("--millraced", &options.millraced, "the daemon's binary")
-      ->default_val(MILLRACE_DAEMON);
+  app.AddOption("--millraced", &options.millraced, "the daemon's binary").ShowDefault();
   app.AddOption("--threads", &options.threads, "threads of the worker");
   app.AddOption("--batch", &options.batch, "examples a batch");
   app.AddOption("--seconds", &options.seconds, "seconds to measure");

@@ -166,10 +166,10 @@ Status Bench(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::Options options;
-  CommandLine app(
+  millrace::CommandLine app(
       "Fill, seal, parse and expand random batches; GB/s of what each step writes or reads",
       argv[0]);
-  app.option_defaults()->always_capture_default();
+  app.ShowDefaults();
   millrace::bench::AddOptions(app, options.made_up);
   app.AddOption("--rounds", &options.rounds, "times over all batches").Positive();
   app.AddOption("--symmetrization", &options.symmetrization, "how edges are completed")

@@ -21,7 +21,7 @@ namespace {
 
 struct Options {
   std::string dataset;
-  std::string millraced;
+  std::string millraced = MILLRACE_DAEMON;
   std::uint32_t batch = 64;
   std::uint32_t workers = 2;
   double seconds = 3;  // measured for each fleet
@@ -112,11 +112,11 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("Several worker processes beside one, if closures are the bottleneck.", argv[0]);
-  app.option_defaults()->always_capture_default();
+  millrace::CommandLine app("Several worker processes beside one, if closures are the bottleneck.",
+                            argv[0]);
+  app.ShowDefaults();
   app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
-  app.AddOption("--millraced", &options.millraced, "the daemon's binary")
-      ->default_val(MILLRACE_DAEMON);
+  app.AddOption("--millraced", &options.millraced, "the daemon's binary").ShowDefault();
   app.AddOption("--batch", &options.batch, "examples a batch").Positive();
   app.AddOption("--workers", &options.workers, "in the larger fleet").Between(1, 64);
   app.AddOption("--seconds", &options.seconds, "for each fleet").Positive();

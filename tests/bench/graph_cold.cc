@@ -188,7 +188,8 @@ Status RunCases(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("Batches from a graph that is in memory, and from one that is not.", argv[0]);
+  millrace::CommandLine app("Batches from a graph that is in memory, and from one that is not.",
+                            argv[0]);
   app.AddOption("DATASET", &options.dir, "folder of a graph dataset with node_feature/x")
       .Required();
   app.AddOption("--drop", &options.dropped, "arrays that are not in memory").ShowDefault();

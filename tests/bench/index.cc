@@ -111,7 +111,8 @@ int main(int argc, char** argv) {
   unsigned threads = 1;
   int rounds = 3;
   bool json = false;
-  CommandLine app("Index build rate, beside reading and hashing the same files.", argv[0]);
+  millrace::CommandLine app("Index build rate, beside reading and hashing the same files.",
+                            argv[0]);
   app.AddOption("DATASET", &dir, "folder of a dataset").Required();
   app.AddOption("--threads", &threads, "threads that index");
   app.AddOption("--rounds", &rounds, "builds; the best counts");

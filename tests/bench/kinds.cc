@@ -301,7 +301,8 @@ Status Run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace millrace;
   bench::Options options;
-  CommandLine app("closures of the same graph as a Coq dataset and as a graph dataset", argv[0]);
+  millrace::CommandLine app("closures of the same graph as a Coq dataset and as a graph dataset",
+                            argv[0]);
   app.AddOption("--nodes", &options.nodes, "nodes, about");
   app.AddOption("--dir", &options.dir, "folder for the data; default: that of temporary files");
   app.AddFlag("--keep", options.keep, "leaves the data there");

@@ -203,7 +203,7 @@ int main(int argc, char** argv) {
   millrace::bench::Options options;
   millrace::CommandLine app(
       "Limits of the machine: memory, loopback TCP, bare gRPC, a futex hand-over.", argv[0]);
-  app.option_defaults()->always_capture_default();
+  app.ShowDefaults();
   app.AddOption("--seconds", &options.seconds, "for each measurement").Positive();
   app.AddOption("--buffer", &options.buffer_mb, "MiB that random reads go over").Between(1, 16384);
   app.AddOption("--hand-overs", &options.hand_overs, "round trips of the futex").Positive();

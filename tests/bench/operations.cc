@@ -260,7 +260,7 @@ int main(int argc, char** argv) {
   millrace::Options options;
   millrace::CommandLine app("Operations on tensors; GB/s of what each writes, on one thread",
                             argv[0]);
-  app.option_defaults()->always_capture_default();
+  app.ShowDefaults();
   app.AddOption("--batches", &options.batches, "distinct batches").Between(2, 1000);
   app.AddOption("--rounds", &options.rounds, "times over all batches").Positive();
   app.AddFlag("--json", options.json, "one JSON object a line");

@@ -150,7 +150,8 @@ int main(int argc, char** argv) {
   std::string dir;
   std::string index;
   bool json = false;
-  CommandLine app("Compile time and memory of plans, over a dataset of proof states.", argv[0]);
+  millrace::CommandLine app("Compile time and memory of plans, over a dataset of proof states.",
+                            argv[0]);
   app.AddOption("DATASET", &dir, "folder of a dataset").Required();
   app.AddOption("--index", &index, "its index; default: in the folder");
   app.AddFlag("--json", json, "one JSON object a line");

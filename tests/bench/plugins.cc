@@ -156,7 +156,7 @@ Status Measure(const Options& options, const std::string& size, const fs::path& 
 int main(int argc, char** argv) {
   using namespace millrace::bench;
   Options options;
-  CommandLine app{"Measures how fast a Python source fills batches."};
+  millrace::CommandLine app("Measures how fast a Python source fills batches.", argv[0]);
   app.AddOption("--python", &options.python, "a python with numpy").ShowDefault();
   app.AddOption("--rows", &options.rows, "rows of a batch").ShowDefault();
   app.AddOption("--seconds", &options.seconds, "of one measurement").ShowDefault();

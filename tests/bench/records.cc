@@ -327,9 +327,9 @@ class Run {
 int main(int argc, char** argv) {
   using namespace millrace::bench;
   Options options;
-  CommandLine app("Records of tf.train.Example on one thread, from the file to delivered tensors",
-                  argv[0]);
-  app.option_defaults()->always_capture_default();
+  millrace::CommandLine app(
+      "Records of tf.train.Example on one thread, from the file to delivered tensors", argv[0]);
+  app.ShowDefaults();
   app.AddOption("dir", &options.dir, "dataset with the features d and s (default: made up)");
   app.AddOption("--records", &options.records, "made-up records").Positive();
   app.AddOption("--batch", &options.batch, "records a batch").Between(1, 1 << 20);

@@ -48,7 +48,8 @@ struct Options {
   std::uint32_t batch = 1024;
   double seconds = 10;         // for all stages
   std::uint32_t batches = 64;  // of each stage, in each round
-  std::string millraced;       // the daemon's program; empty: nothing is measured end to end
+  std::string millraced =
+      MILLRACE_DAEMON;  // the daemon's program; empty: nothing is measured end to end
   bool in_memory = false;
   bool json = false;
 };
@@ -363,9 +364,9 @@ class Run {
 int main(int argc, char** argv) {
   using namespace millrace::bench;
   Options options;
-  CommandLine app("Neighbourhoods drawn on one thread, from the graph to delivered tensors",
-                  argv[0]);
-  app.option_defaults()->always_capture_default();
+  millrace::CommandLine app(
+      "Neighbourhoods drawn on one thread, from the graph to delivered tensors", argv[0]);
+  app.ShowDefaults();
   app.AddOption("dir", &options.dir, "graph dataset with node_feature/x (default: made up)");
   app.AddOption("--nodes", &options.nodes, "of a made-up graph");
   app.AddOption("--edges", &options.edges, "of a made-up graph");
@@ -374,7 +375,7 @@ int main(int argc, char** argv) {
   app.AddOption("--batches", &options.batches, "batches a round").Between(1, 100000);
   app.AddOption("--millraced", &options.millraced,
                 "the daemon's program; empty: nothing is measured end to end")
-      ->default_val(MILLRACE_DAEMON);
+      .ShowDefault();
   app.AddFlag("--in-memory", options.in_memory, "hold the graph in memory, on large pages");
   app.AddFlag("--json", options.json, "one JSON object a line");
   if (const std::optional<int> code = app.Parse(argc, argv)) return *code;

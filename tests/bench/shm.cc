@@ -368,7 +368,7 @@ int Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("Shared memory between a worker and a consumer", argv[0]);
+  millrace::CommandLine app("Shared memory between a worker and a consumer", argv[0]);
   app.AddFlag("--json", options.json, "one JSON object a figure");
   app.AddOption("--total-mib", &options.total_mib, "payload of each size, in MiB");
   app.AddOption("--hand-overs", &options.hand_overs, "hand-overs to measure")

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 struct Options {
   std::string dataset;
-  std::string millraced;
+  std::string millraced = MILLRACE_DAEMON;
   std::uint32_t batch = 512;
   std::uint32_t epochs = 40;    // whose ends are measured
   std::uint32_t sessions = 20;  // new sessions whose first batches and epoch end are measured
@@ -244,12 +244,11 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app("How long a trainer waits: first batch, resume, an epoch's end, a lost worker.",
-                  argv[0]);
-  app.option_defaults()->always_capture_default();
+  millrace::CommandLine app(
+      "How long a trainer waits: first batch, resume, an epoch's end, a lost worker.", argv[0]);
+  app.ShowDefaults();
   app.AddOption("DATASET", &options.dataset, "folder of a dataset").Required();
-  app.AddOption("--millraced", &options.millraced, "the daemon's binary")
-      ->default_val(MILLRACE_DAEMON);
+  app.AddOption("--millraced", &options.millraced, "the daemon's binary").ShowDefault();
   app.AddOption("--batch", &options.batch, "examples a batch").Positive();
   app.AddOption("--epochs", &options.epochs, "ends of epochs to measure").Positive();
   app.AddOption("--sessions", &options.sessions, "new sessions to measure").Positive();

@@ -442,9 +442,9 @@ Status Run(const Options& options) {
 
 int main(int argc, char** argv) {
   millrace::bench::Options options;
-  CommandLine app(
+  millrace::CommandLine app(
       "Payloads over loopback gRPC: gathered, checked, read; beside a bare byte stream.", argv[0]);
-  app.option_defaults()->always_capture_default();
+  app.ShowDefaults();
   app.AddOption("--seconds", &options.seconds, "for each payload size").Positive();
   app.AddOption("--kib", &options.kib, "payload sizes in KiB").Between(1, 65536);
   app.AddOption("--window", &options.window_mb, "MiB under way at most").Between(1, 4096);
