@@ -21,7 +21,7 @@ OF_HOSTS = ("docs/docker.md", "docs/packages.md", "docs/systemd.md")
 # These commands are not run. They run this very test suite or build the tree, and CI does both.
 # Commands of tests/bench and tests/fault have tests of their own, CI runs tests/fuzz/run, and the
 # tests of the Python package begin with pip and run every import.
-COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang",
+COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/check-clang", "./tests/check-gcc", "./tests/check-local-names",
            "./tests/check-words", "docker ", "git ", "tests/bench/", "./tests/fault/",
            "./tests/fuzz/", "./tests/process/soak",
            "pip install ./client/python", "millrace import ", "torchrun ",
