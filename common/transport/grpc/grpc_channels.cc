@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "common/security/tls_probe.h"
 #include "common/transport/grpc/failed_channel.h"
+#include "common/transport/grpc/grpc_deadline.h"
 #include "common/transport/grpc/tls_channel_credentials.h"
 #include "common/transport/wire.h"
 
@@ -14,6 +17,10 @@ namespace {
 constexpr std::size_t kMostChannels = 64;
 constexpr std::size_t kMostReasons = 64;
 constexpr std::chrono::seconds kKnownFor(10);
+/// gRPC's own pauses before it connects again, and its own limit of an attempt. Both are too long
+/// to matter: a failed connection is dropped, and ConnectLimit holds.
+constexpr int kOwnPauseMs = 60'000;
+constexpr double kStopLookSeconds = 0.1;
 
 bool Has(const Status& status, const char* part) {
   return status.message().find(part) != std::string::npos;
@@ -70,12 +77,44 @@ std::shared_ptr<grpc::Channel> GrpcChannels::Get(const std::string& address, Pee
   }
   const Key key{address, role};
   Entry& entry = channels_[key];
-  if (entry.channel == nullptr || entry.files != files || HasFailed(*entry.channel)) {
+  if (entry.channel == nullptr || entry.files != files || IsGivenUp(entry)) {
     old = std::move(entry.channel);
     entry.channel = Make(key, files.get());
     entry.files = std::move(files);
   }
+  if (entry.channel->GetState(false) == GRPC_CHANNEL_IDLE) {
+    entry.begun = std::chrono::steady_clock::now();
+  }
   return entry.channel;
+}
+
+std::chrono::duration<double> GrpcChannels::ConnectLimit(bool tls) const {
+  if (options_.connect_seconds > 0) return std::chrono::duration<double>(options_.connect_seconds);
+  return std::chrono::seconds(tls ? 10 : 2);
+}
+
+bool GrpcChannels::IsGivenUp(const Entry& entry) const {
+  return HasFailed(*entry.channel) ||
+         (entry.channel->GetState(false) == GRPC_CHANNEL_CONNECTING &&
+          std::chrono::steady_clock::now() - entry.begun >= ConnectLimit(entry.files != nullptr));
+}
+
+Status GrpcChannels::Connect(grpc::Channel& channel, const std::string& address,
+                             double most_seconds, const std::stop_token& stop) const {
+  const auto limit = ConnectLimit(options_.tls != nullptr);
+  const auto begun = std::chrono::steady_clock::now();
+  for (;;) {
+    const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+    if (state != GRPC_CHANNEL_IDLE && state != GRPC_CHANNEL_CONNECTING) return OkStatus();
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begun;
+    if (stop.stop_requested() || taken.count() >= most_seconds) return OkStatus();
+    if (taken >= limit) {
+      return Unavailable(
+          fmt::format("no connection to {} within {:.1f} s; is it stopped, hung or unreachable?",
+                      address, limit.count()));
+    }
+    channel.WaitForStateChange(state, SecondsFromNow(kStopLookSeconds));
+  }
 }
 
 void GrpcChannels::GiveUpFailed(const Key& key) {
@@ -102,13 +141,9 @@ std::shared_ptr<grpc::Channel> GrpcChannels::Make(const Key& key, const TlsFiles
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
               static_cast<int>(options_.keepalive_timeout_seconds * 1e3));
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // The first of these says how long connecting may take: a server does one handshake after
-  // another, and if all of a large fleet come at once, most of them wait for seconds. The others
-  // keep gRPC from attempts of its own before the next call makes a new connection.
-  const int connect_ms = files == nullptr ? 2000 : 10'000;
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, connect_ms);
-  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, connect_ms);
-  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, connect_ms);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kOwnPauseMs);
+  args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kOwnPauseMs);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kOwnPauseMs);
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   args.SetInt(GRPC_ARG_TCP_TX_ZEROCOPY_ENABLED, 0);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -141,7 +176,8 @@ std::optional<Status> GrpcChannels::WithReason(const Status& status, const Key& 
   return AddReason(status, known->second.status);
 }
 
-Status GrpcChannels::Look(const std::string& address, PeerRole role, const Call& call) {
+Status GrpcChannels::Look(const std::string& address, PeerRole role, double most_seconds,
+                          const std::stop_token& stop, const Call& call) {
   const Key key{address, role};
   {
     MutexLock lock(mutex_);
@@ -150,7 +186,9 @@ Status GrpcChannels::Look(const std::string& address, PeerRole role, const Call&
       return AddReason(last.mapped().status, FindReason(key));
     }
   }
-  const Status status = call(Get(address, role));
+  const std::shared_ptr<grpc::Channel> channel = Get(address, role);
+  MILLRACE_RETURN_IF_ERROR(Connect(*channel, address, most_seconds, stop));
+  const Status status = call(channel);
   GiveUpFailed(key);
   if (!FailedInHandshake(status)) return status;
   MutexLock lock(mutex_);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -27,8 +28,8 @@ class GrpcChannels {
   explicit GrpcChannels(const GrpcClientOptions& options) : options_(options) {}
   ~GrpcChannels();
 
-  /// The connection to a server, which has to prove `role` if there is TLS. If it failed, or files
-  /// have changed since it was made, this is a new one; calls of the old one go on.
+  /// The connection to a server, which has to prove `role` if there is TLS. If it failed, takes too
+  /// long, or was made with files that have changed, this is a new one; calls of the old one go on.
   std::shared_ptr<grpc::Channel> Get(const std::string& address, PeerRole role);
   /// Adds what each call has to show: the token, if that takes the place of a certificate.
   void Prepare(grpc::ClientContext& context);
@@ -40,8 +41,10 @@ class GrpcChannels {
   using Call = std::function<Status(const std::shared_ptr<grpc::Channel>&)>;
   /// Makes one blocking call, for which at most one connection is opened. If that is closed before
   /// it is of use, the next look finds out whether TLS is the reason, in place of the call, and
-  /// says so. What was found holds for some seconds.
-  Status Look(const std::string& address, PeerRole role, const Call& call);
+  /// says so. What was found holds for some seconds. `call` limits its own time; it begins after
+  /// `most_seconds` at the latest, or when `stop` is requested.
+  Status Look(const std::string& address, PeerRole role, double most_seconds,
+              const std::stop_token& stop, const Call& call);
   /// The status with which a stream ended, with the reason in its message if that is known to be
   /// TLS. Does not block: a reason that is not known is found out meanwhile, and is there for the
   /// next stream that fails.
@@ -60,6 +63,7 @@ class GrpcChannels {
   struct Entry {
     std::shared_ptr<const TlsFiles> files;  // with which it was made; null: no TLS
     std::shared_ptr<grpc::Channel> channel;
+    std::chrono::steady_clock::time_point begun;  // when a caller was last given it unconnected
   };
   struct Known {
     Status status;
@@ -69,7 +73,12 @@ class GrpcChannels {
 
   std::shared_ptr<const TlsFiles> Files() const;
   std::shared_ptr<grpc::Channel> Make(const Key& key, const TlsFiles* files) const;
-  /// Drops the connection if it failed, so that gRPC does not try it again by itself.
+  std::chrono::duration<double> ConnectLimit(bool tls) const;
+  bool IsGivenUp(const Entry& entry) const;
+  /// Waits until the channel is connected or has failed. An error if that takes too long.
+  Status Connect(grpc::Channel& channel, const std::string& address, double most_seconds,
+                 const std::stop_token& stop) const;
+  /// Drops the connection if it failed.
   void GiveUpFailed(const Key& key);
   /// The status, with the reason if TLS is one. Unset: nobody knows.
   std::optional<Status> WithReason(const Status& status, const Key& key) const

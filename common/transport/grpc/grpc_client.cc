@@ -174,13 +174,14 @@ class GrpcConnector final : public Connector {
     request.set_fingerprint(fingerprint);
     request.set_digest(digest);
     std::string bytes;
-    MILLRACE_RETURN_IF_ERROR(channels_->Look(address, PeerRole::kWorker, [&](const auto& channel) {
-      return FetchParts(
-          [&](grpc::ClientContext& context) {
-            return v1::Worker::Stub(channel).GetStatic(&context, request);
-          },
-          silence_seconds, stop, "static tables from " + address, bytes);
-    }));
+    MILLRACE_RETURN_IF_ERROR(channels_->Look(
+        address, PeerRole::kWorker, silence_seconds, stop, [&](const auto& channel) {
+          return FetchParts(
+              [&](grpc::ClientContext& context) {
+                return v1::Worker::Stub(channel).GetStatic(&context, request);
+              },
+              silence_seconds, stop, "static tables from " + address, bytes);
+        }));
     if (Xxh3(bytes).ToHex() != digest) {
       return DataLoss("static tables from " + address + ": " + std::to_string(bytes.size()) +
                       " bytes that differ from digest " + digest);
@@ -192,8 +193,8 @@ class GrpcConnector final : public Connector {
                                 double silence_seconds, std::stop_token stop) override {
     MILLRACE_ASSIGN_OR_RETURN(const std::string address, Leading(addresses));
     std::string bytes;
-    MILLRACE_RETURN_IF_ERROR(
-        channels_->Look(address, PeerRole::kDispatcher, [&](const auto& channel) {
+    MILLRACE_RETURN_IF_ERROR(channels_->Look(
+        address, PeerRole::kDispatcher, silence_seconds, stop, [&](const auto& channel) {
           return FetchParts(
               [&](grpc::ClientContext& context) {
                 return v1::Dispatcher::Stub(channel).GetColumn(&context, request);
@@ -215,21 +216,22 @@ class GrpcConnector final : public Connector {
     request.set_period_seconds(period_seconds);
     const double limit = 3 * period_seconds + options_.silence_seconds;
     bool silent = false;
-    const Status end = channels_->Look(address, PeerRole::kDispatcher, [&](const auto& channel) {
-      grpc::ClientContext context;
-      const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
-      SilenceLimit silence(context, limit);
-      channels_->Prepare(context);
-      const auto reader = v1::Dispatcher::Stub(channel).WatchStatus(&context, request);
-      v1::ServiceStatus status;
-      while (reader->Read(&status)) {
-        silence.Heard();
-        on_status(status);
-      }
-      const Status finished = FromGrpcStatus(reader->Finish());
-      silent = silence.exceeded();
-      return finished;
-    });
+    const Status end =
+        channels_->Look(address, PeerRole::kDispatcher, limit, stop, [&](const auto& channel) {
+          grpc::ClientContext context;
+          const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
+          SilenceLimit silence(context, limit);
+          channels_->Prepare(context);
+          const auto reader = v1::Dispatcher::Stub(channel).WatchStatus(&context, request);
+          v1::ServiceStatus status;
+          while (reader->Read(&status)) {
+            silence.Heard();
+            on_status(status);
+          }
+          const Status finished = FromGrpcStatus(reader->Finish());
+          silent = silence.exceeded();
+          return finished;
+        });
     if (stop.stop_requested()) return OkStatus();
     if (!silent) return end.WithContext("dispatcher at " + address);
     return DeadlineExceeded(fmt::format(
@@ -302,16 +304,17 @@ class GrpcConnector final : public Connector {
   template <class Out, class F>
   Result<Out> AskOne(const std::string& address, double timeout_seconds, F f) {
     Out out;
-    MILLRACE_RETURN_IF_ERROR(channels_
-                                 ->Look(address, PeerRole::kDispatcher,
-                                        [&](const auto& channel) {
-                                          grpc::ClientContext context;
-                                          context.set_deadline(SecondsFromNow(timeout_seconds));
-                                          channels_->Prepare(context);
-                                          v1::Dispatcher::Stub stub(channel);
-                                          return FromGrpcStatus(f(stub, &context, &out));
-                                        })
-                                 .WithContext("dispatcher at " + address));
+    const auto deadline = SecondsFromNow(timeout_seconds);
+    const auto ask = [&](const std::shared_ptr<grpc::Channel>& channel) {
+      grpc::ClientContext context;
+      context.set_deadline(deadline);
+      channels_->Prepare(context);
+      v1::Dispatcher::Stub stub(channel);
+      return FromGrpcStatus(f(stub, &context, &out));
+    };
+    MILLRACE_RETURN_IF_ERROR(
+        channels_->Look(address, PeerRole::kDispatcher, timeout_seconds, {}, ask)
+            .WithContext("dispatcher at " + address));
     return out;
   }
 

@@ -16,6 +16,10 @@ struct GrpcClientOptions {
   /// servers' limits (grpc_server) allow this rate.
   double keepalive_seconds = 10;
   double keepalive_timeout_seconds = 5;
+  /// Seconds that connecting may take. 0: 2 s, or 10 s with TLS, because a server does one
+  /// handshake after another, and if all of a large fleet come at once, most of them wait for
+  /// seconds.
+  double connect_seconds = 0;
   /// A watch on a status ends with an error if nothing comes for three periods plus this many
   /// seconds.
   double silence_seconds = 5;

@@ -53,7 +53,7 @@ TEST_CASE("when faults end, what is left comes as fast as one worker builds",
     const double after = ToSeconds(simulation.now() - simulation.faults_over());
     slowest = std::max(slowest, after);
     // There are 77 steps of at most 30 ms, a few slow ones, and the loop's pauses. It takes 3 s to
-    // find a silent worker, and 5 s to find the dispatcher again.
+    // find a silent worker, and 2.5 s to find the dispatcher again.
     CHECK(after < 40);
   }
   INFO("slowest " << slowest);

@@ -23,18 +23,23 @@ namespace {
 using test::Recorder;
 using test::TestDispatcher;
 
+/// Makes the socket listen on a free port; returns its address.
+std::string Listen(int socket) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  REQUIRE(bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0);
+  REQUIRE(listen(socket, 64) == 0);
+  REQUIRE(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+}
+
 /// Closes each connection after its first bytes, and counts them.
 class Closer {
  public:
   Closer() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    REQUIRE(bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(listen(socket_.get(), 64) == 0);
-    REQUIRE(getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    this->address = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    address = Listen(socket_.get());
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   }
 
@@ -58,12 +63,21 @@ class Closer {
   std::jthread thread_;
 };
 
+constexpr double kSeconds = test::kPatience.count();
+
+/// A connector whose time limits a busy machine does not reach.
+std::shared_ptr<Connector> Patient() {
+  GrpcClientOptions options;
+  options.connect_seconds = options.silence_seconds = kSeconds;
+  return MakeGrpcConnector(options);
+}
+
 const auto kIgnore = [](const v1::ServiceStatus&) {};
 
 TEST_CASE("a look opens one connection, also the one that finds out why the last one failed",
           "[network][reconnect]") {
   const Closer closer;
-  const auto connector = MakeGrpcConnector({});
+  const auto connector = Patient();
   for (int looks = 1; looks <= 6; ++looks) {
     const Status end = connector->WatchStatus(closer.address, 0.1, kIgnore, {});
     CHECK(end.code() == StatusCode::kUnavailable);
@@ -76,7 +90,7 @@ TEST_CASE("a look opens one connection, also the one that finds out why the last
 TEST_CASE("a look at several dispatchers opens one connection to each", "[network][reconnect]") {
   const Closer first;
   const Closer second;
-  const auto connector = MakeGrpcConnector({});
+  const auto connector = Patient();
   const std::string both = first.address + "," + second.address;
   CHECK_FALSE(connector->WatchStatus(both, 0.1, kIgnore, {}).ok());
   CHECK(first.connections == 1);
@@ -89,8 +103,8 @@ TEST_CASE("nobody who is away is sent a TLS hello when he is back", "[network][r
     const Closer closer;
     address = closer.address;
   }
-  const auto connector = MakeGrpcConnector({});
-  for (int i = 0; i < 3; ++i) CHECK_FALSE(connector->GetStatus(address, 5).ok());
+  const auto connector = Patient();
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(connector->GetStatus(address, kSeconds).ok());
   std::atomic<int> refused{0};
   GrpcServerOptions options{address};
   options.security.on_refused_connection = [&](RefusedConnection, const std::string&) {
@@ -98,9 +112,25 @@ TEST_CASE("nobody who is away is sent a TLS hello when he is back", "[network][r
   };
   const auto server = *GrpcServer::Start(
       options, std::shared_ptr<DispatcherEndpoint>(std::make_shared<TestDispatcher>()));
-  CHECK(connector->GetStatus(address, 5).ok());
+  CHECK(connector->GetStatus(address, kSeconds).ok());
   CHECK(refused == 0);
   server->Shutdown(std::chrono::seconds(0));
+}
+
+TEST_CASE("a look gives up a connection that takes too long, and the next one makes a new one",
+          "[network][reconnect]") {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const std::string address = Listen(socket.get());
+  GrpcClientOptions options;
+  options.connect_seconds = 0.1;
+  const auto connector = MakeGrpcConnector(options);
+  for (int look = 0; look < 2; ++look) {
+    const Status status = connector->GetStatus(address, kSeconds).status();
+    CHECK(status.code() == StatusCode::kUnavailable);
+    CHECK_THAT(status.message(), Catch::Contains("no connection to " + address + " within 0.1 s"));
+    const FileDescriptor connection(accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    CHECK(connection.get() >= 0);
+  }
 }
 
 /// A dispatcher that goes away and comes back at its address.
@@ -122,7 +152,7 @@ struct Restarted {
 TEST_CASE("the first call after a server's return succeeds, however often it was tried before",
           "[network][reconnect]") {
   Restarted restarted;
-  const auto connector = MakeGrpcConnector({});
+  const auto connector = Patient();
   const auto attach = [&] {
     const auto client = std::make_shared<Recorder<v1::AttachResponse>>();
     const auto stream = connector->Attach(restarted.address, client);
@@ -130,15 +160,16 @@ TEST_CASE("the first call after a server's return succeeds, however often it was
     stream->Close(OkStatus());
     return *client->WaitClosed();
   };
-  REQUIRE(connector->GetStatus(restarted.address, 5).ok());
+  REQUIRE(connector->GetStatus(restarted.address, kSeconds).ok());
   REQUIRE(attach().ok());
   restarted.GoAway();
   for (int i = 0; i < 8; ++i) {
-    CHECK(connector->GetStatus(restarted.address, 5).status().code() == StatusCode::kUnavailable);
+    CHECK(connector->GetStatus(restarted.address, kSeconds).status().code() ==
+          StatusCode::kUnavailable);
     CHECK(attach().code() == StatusCode::kUnavailable);
   }
   restarted.ComeBack();
-  SECTION("a question") { CHECK(connector->GetStatus(restarted.address, 5).ok()); }
+  SECTION("a question") { CHECK(connector->GetStatus(restarted.address, kSeconds).ok()); }
   SECTION("a watch") {
     std::stop_source stop;
     CHECK(connector
@@ -151,7 +182,7 @@ TEST_CASE("the first call after a server's return succeeds, however often it was
   SECTION("a column") {
     v1::GetColumnRequest request;
     request.set_column("nodes");
-    CHECK(connector->GetColumn(restarted.address, request, 5, {}).ok());
+    CHECK(connector->GetColumn(restarted.address, request, kSeconds, {}).ok());
   }
   SECTION("a stream") { CHECK(attach().ok()); }
   connector->WaitForStreams(Connector::kStreamsEndSeconds);
