@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from patience import PATIENCE, tries  # noqa: E402

@@ -26,16 +26,16 @@ namespace {
 
 /// A Batch object: tensors by path, read like a dict. It keeps alive everything that it shows. It
 /// is not registered as a Mapping, because frameworks rebuild a Mapping as a dict of their own.
-class Batch {
+class PythonBatch {
  public:
-  explicit Batch(std::shared_ptr<HeldBatch> held) : held_(std::move(held)) {}
+  explicit PythonBatch(std::shared_ptr<HeldBatch> held) : held_(std::move(held)) {}
   const std::shared_ptr<HeldBatch>& held() const { return held_; }
 
  private:
   std::shared_ptr<HeldBatch> held_;
 };
 
-const DeliveredTensor& Find(const Batch& batch, std::string_view path) {
+const DeliveredTensor& Find(const PythonBatch& batch, std::string_view path) {
   for (const DeliveredTensor& tensor : batch.held()->tensors()) {
     if (tensor.path == path) return tensor;
   }
@@ -47,7 +47,7 @@ const DeliveredTensor& Find(const Batch& batch, std::string_view path) {
 }
 
 /// The tensor with this path; nullptr if there is none, or if the key is not a text.
-const DeliveredTensor* TryFind(const Batch& batch, nb::handle key) {
+const DeliveredTensor* TryFind(const PythonBatch& batch, nb::handle key) {
   std::string path;
   if (!nb::try_cast(key, path)) return nullptr;
   const auto& tensors = batch.held()->tensors();
@@ -56,11 +56,11 @@ const DeliveredTensor* TryFind(const Batch& batch, nb::handle key) {
   return found != tensors.end() ? &*found : nullptr;
 }
 
-nb::object MakeTensor(const Batch& batch, const DeliveredTensor& tensor) {
+nb::object MakeTensor(const PythonBatch& batch, const DeliveredTensor& tensor) {
   return nb::cast(new Tensor(batch.held(), tensor), nb::rv_policy::take_ownership);
 }
 
-nb::object TensorAt(const Batch& batch, nb::handle key) {
+nb::object TensorAt(const PythonBatch& batch, nb::handle key) {
   const std::string path =
       nb::isinstance<nb::str>(key) ? nb::str(key).c_str() : nb::repr(key).c_str();
   return MakeTensor(batch, Find(batch, path));
@@ -68,7 +68,7 @@ nb::object TensorAt(const Batch& batch, nb::handle key) {
 
 /// Tensors of one shape that lie equally far apart, as one tensor with one more dimension. Nothing
 /// is copied.
-nb::object Stack(const Batch& batch, const std::vector<std::string>& paths) {
+nb::object Stack(const PythonBatch& batch, const std::vector<std::string>& paths) {
   if (paths.empty()) Raise(InvalidArgument("stack: expected at least one path"));
   const DeliveredTensor& first = Find(batch, paths[0]);
   std::ptrdiff_t apart = static_cast<std::ptrdiff_t>(first.bytes);
@@ -87,22 +87,22 @@ nb::object Stack(const Batch& batch, const std::vector<std::string>& paths) {
 }
 
 /// Element `i` of a splits tensor.
-nb::object SplitAt(const Batch& batch, const std::string& splits, std::size_t i) {
+nb::object SplitAt(const PythonBatch& batch, const std::string& splits, std::size_t i) {
   const nb::object array = MakeTensor(batch, Find(batch, splits)).attr("numpy")();
   return array[i];
 }
 
-bool IsMerged(const Batch& batch) { return batch.held()->info().expand.merged; }
+bool IsMerged(const PythonBatch& batch) { return batch.held()->info().expand.merged; }
 
 /// Whether a tensor's rows belong to the only graph of a merged batch, and so to no single example.
-bool IsOfSharedGraph(const Batch& batch, const DeliveredTensor& tensor) {
+bool IsOfSharedGraph(const PythonBatch& batch, const DeliveredTensor& tensor) {
   if (!IsMerged(batch)) return false;
   return tensor.splits.empty() ? tensor.dimensions[0] == kGraphsDimension
                                : Find(batch, tensor.splits).dimensions[0] == kGraphSplitsDimension;
 }
 
 /// The rows of a batch: its examples and, if graphs are padded, graphs of padding.
-std::size_t RowsOf(const Batch& batch) {
+std::size_t RowsOf(const PythonBatch& batch) {
   std::size_t rows = batch.held()->info().example_ids.size();
   if (IsMerged(batch)) return rows;
   for (const DeliveredTensor& tensor : batch.held()->tensors()) {
@@ -114,7 +114,7 @@ std::size_t RowsOf(const Batch& batch) {
 }
 
 /// One example: of each tensor but splits the rows that are the example's, as numpy arrays.
-nb::dict Row(const Batch& batch, std::int64_t row) {
+nb::dict Row(const PythonBatch& batch, std::int64_t row) {
   const std::size_t rows = RowsOf(batch);
   if (row < 0 || static_cast<std::size_t>(row) >= rows) {
     const std::size_t examples = batch.held()->info().example_ids.size();
@@ -142,19 +142,19 @@ nb::dict Row(const Batch& batch, std::int64_t row) {
   return example;
 }
 
-nb::list Paths(const Batch& batch) {
+nb::list Paths(const PythonBatch& batch) {
   nb::list paths;
   for (const DeliveredTensor& tensor : batch.held()->tensors()) paths.append(tensor.path);
   return paths;
 }
 
-nb::list ExampleIds(const Batch& batch) {
+nb::list ExampleIds(const PythonBatch& batch) {
   nb::list ids;
   for (const ExampleId id : batch.held()->info().example_ids) ids.append(id.value());
   return ids;
 }
 
-nb::list Dropped(const Batch& batch) {
+nb::list Dropped(const PythonBatch& batch) {
   nb::list dropped;
   const DropReasonNames& names = batch.held()->drop_reasons();
   for (const DroppedExample& example : batch.held()->info().dropped) {
@@ -164,7 +164,7 @@ nb::list Dropped(const Batch& batch) {
   return dropped;
 }
 
-const PackedBatch& PackedOf(const Batch& batch) {
+const PackedBatch& PackedOf(const PythonBatch& batch) {
   if (batch.held()->parts() > 1) {
     Raise(FailedPrecondition(
         fmt::format("one of {} parts of a batch has no packed form of its own: open the session "
@@ -176,7 +176,7 @@ const PackedBatch& PackedOf(const Batch& batch) {
       "the batch did not keep its packed form: open the session with packed=True"));
 }
 
-std::string Describe(const Batch& batch) {
+std::string Describe(const PythonBatch& batch) {
   const BatchPlace& place = batch.held()->place();
   const std::size_t examples = batch.held()->info().example_ids.size();
   return fmt::format("<millrace.Batch epoch {}, step {}, rank {}: {}>", place.position.epoch,
@@ -231,24 +231,25 @@ std::string ReadPath(nb::handle path) {
 }
 
 nb::object MakeBatch(std::shared_ptr<HeldBatch> held) {
-  return nb::cast(Batch(std::move(held)), nb::rv_policy::move);
+  return nb::cast(PythonBatch(std::move(held)), nb::rv_policy::move);
 }
 
 void BindBatch(nb::module_& module) {
   BindTensor(module);
-  nb::class_<Batch>(module, "Batch", nb::is_weak_referenceable(),
-                    "A delivered batch: its tensors by path, read like a dict.\n\n"
-                    "Drop it, and every tensor taken from it, before you take many more batches: "
-                    "its memory is used again for a later batch.")
+  nb::class_<PythonBatch>(
+      module, "Batch", nb::is_weak_referenceable(),
+      "A delivered batch: its tensors by path, read like a dict.\n\n"
+      "Drop it, and every tensor taken from it, before you take many more batches: "
+      "its memory is used again for a later batch.")
       .def("__getitem__", TensorAt, nb::arg("path").none(),
            nb::sig("def __getitem__(self, path: str, /) -> Tensor"))
       .def(
           "__contains__",
-          [](const Batch& batch, nb::handle path) { return TryFind(batch, path) != nullptr; },
+          [](const PythonBatch& batch, nb::handle path) { return TryFind(batch, path) != nullptr; },
           nb::arg("path").none(), nb::sig("def __contains__(self, path: object, /) -> bool"))
       .def(
           "get",
-          [](const Batch& batch, nb::handle path, nb::object otherwise) {
+          [](const PythonBatch& batch, nb::handle path, nb::object otherwise) {
             const DeliveredTensor* const tensor = TryFind(batch, path);
             return tensor != nullptr ? MakeTensor(batch, *tensor) : otherwise;
           },
@@ -265,14 +266,14 @@ void BindBatch(nb::module_& module) {
            "are padding. The graph of a merged batch belongs to all examples: there the dict has "
            "only tensors with rows of examples, and nodes have their numbers in that graph.")
       .def(
-          "__iter__", [](const Batch& batch) { return nb::iter(Paths(batch)); },
+          "__iter__", [](const PythonBatch& batch) { return nb::iter(Paths(batch)); },
           nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
-      .def("__len__", [](const Batch& batch) { return batch.held()->tensors().size(); })
+      .def("__len__", [](const PythonBatch& batch) { return batch.held()->tensors().size(); })
       .def("__repr__", Describe)
       .def("keys", Paths, nb::sig("def keys(self) -> list[str]"))
       .def(
           "values",
-          [](const Batch& batch) {
+          [](const PythonBatch& batch) {
             nb::list values;
             for (const DeliveredTensor& t : batch.held()->tensors()) {
               values.append(MakeTensor(batch, t));
@@ -282,7 +283,7 @@ void BindBatch(nb::module_& module) {
           nb::sig("def values(self) -> list[Tensor]"))
       .def(
           "items",
-          [](const Batch& batch) {
+          [](const PythonBatch& batch) {
             nb::list items;
             for (const DeliveredTensor& t : batch.held()->tensors()) {
               items.append(nb::make_tuple(t.path, MakeTensor(batch, t)));
@@ -291,30 +292,34 @@ void BindBatch(nb::module_& module) {
           },
           nb::sig("def items(self) -> list[tuple[str, Tensor]]"))
       .def_prop_ro("num_examples",
-                   [](const Batch& batch) { return batch.held()->info().example_ids.size(); })
-      .def_prop_ro("num_graphs", [](const Batch& batch) { return batch.held()->info().graphs(); })
-      .def_prop_ro("epoch", [](const Batch& batch) { return batch.held()->place().position.epoch; })
+                   [](const PythonBatch& batch) { return batch.held()->info().example_ids.size(); })
+      .def_prop_ro("num_graphs",
+                   [](const PythonBatch& batch) { return batch.held()->info().graphs(); })
+      .def_prop_ro("epoch",
+                   [](const PythonBatch& batch) { return batch.held()->place().position.epoch; })
       .def_prop_ro("first_example",
-                   [](const Batch& batch) { return batch.held()->info().first_example; })
-      .def_prop_ro("step", [](const Batch& batch) { return batch.held()->place().step; })
-      .def_prop_ro("ordinal", [](const Batch& batch) { return batch.held()->place().ordinal; })
-      .def_prop_ro("rank", [](const Batch& batch) { return batch.held()->place().rank; })
+                   [](const PythonBatch& batch) { return batch.held()->info().first_example; })
+      .def_prop_ro("step", [](const PythonBatch& batch) { return batch.held()->place().step; })
+      .def_prop_ro("ordinal",
+                   [](const PythonBatch& batch) { return batch.held()->place().ordinal; })
+      .def_prop_ro("rank", [](const PythonBatch& batch) { return batch.held()->place().rank; })
       .def_prop_ro("example_ids", ExampleIds,
                    nb::for_getter(nb::sig("def example_ids(self) -> list[int]")))
       .def_prop_ro("dropped", Dropped,
                    nb::for_getter(nb::sig("def dropped(self) -> list[tuple[int, str]]")))
-      .def_prop_ro("fingerprint",
-                   [](const Batch& batch) { return batch.held()->info().fingerprint.ToString(); })
+      .def_prop_ro(
+          "fingerprint",
+          [](const PythonBatch& batch) { return batch.held()->info().fingerprint.ToString(); })
       .def_prop_ro("digest",
-                   [](const Batch& batch) { return PackedOf(batch).payload_hash().ToHex(); })
+                   [](const PythonBatch& batch) { return PackedOf(batch).payload_hash().ToHex(); })
       .def("packed_bytes",
-           [](const Batch& batch) {
+           [](const PythonBatch& batch) {
              const auto bytes = PackedOf(batch).bytes();
              return nb::bytes(bytes.data(), bytes.size());
            })
       .def(
           "save",
-          [](const Batch& batch, nb::handle path) {
+          [](const PythonBatch& batch, nb::handle path) {
             const PackedBatch& packed = PackedOf(batch);
             const std::string file = ReadPath(path);
             RaiseUnlessOk(WithoutGil([&] { return WriteBatchFile(packed, file); }));
