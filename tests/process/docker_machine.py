@@ -12,7 +12,7 @@ import tempfile
 
 from container import children
 from harness import Failure, wait_for
-from machine import END_WITH_US, KEPT, PATH, made_once, need, run
+from machine import ALL_END_WITH_US, END_WITH_US, KEPT, PATH, made_once, need, run
 
 BOOT = """set -e
 mount --make-rprivate /
@@ -32,7 +32,7 @@ env -i PATH=""" + PATH + """ dockerd --cgroup-parent "$2" || exit $?
 
 def archive():
     return made_once(KEPT / "docker.tar", lambda path: run(
-        "mmdebstrap", "--quiet", "--variant=minbase",
+        *ALL_END_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase",
         "--include=docker.io,docker-cli,docker-compose,iptables,iproute2,prometheus", "trixie", path,
         seconds=900))
 

@@ -16,10 +16,13 @@ import tempfile
 from harness import Failure, Skipped, check, wait_for
 
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", "/nonexistent"))
+SOURCE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 KEPT = BUILD / "tests" / "machine"
 SECONDS = 300  # for a command; some download packages
 # Before a command: the kernel kills it when the process that started it ends, however that ends.
 END_WITH_US = ["setpriv", "--pdeathsig", "KILL"]
+# The same for a command with all processes that it starts, and with what it mounts.
+ALL_END_WITH_US = [*END_WITH_US, "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 BOOT = """set -e
 mount --make-rprivate /
@@ -77,7 +80,7 @@ def made_once(path, make):
 
 def base_archive():
     return made_once(KEPT / "debian.tar", lambda path: run(
-        "mmdebstrap", "--quiet", "--variant=minbase",
+        *ALL_END_WITH_US, "mmdebstrap", "--quiet", "--variant=minbase",
         "--include=systemd,systemd-sysv,iproute2,procps,adduser", "bookworm", path, seconds=900))
 
 
@@ -91,6 +94,13 @@ def make_packages(folder, *components, version=None):
         *(word for option in extra for word in ("-D", option[2:])), cwd=BUILD)
     shutil.rmtree(folder / "_CPack_Packages")
     return sorted(folder.glob("*.deb"))
+
+
+def make_image(packages, archive):
+    """Makes the image's archive, in whose folder also its working files lie."""
+    archive.parent.chmod(0o755)
+    run(*ALL_END_WITH_US, SOURCE / "docker" / "build", packages, archive, seconds=1500,
+        env={**os.environ, "TMPDIR": str(archive.parent)})
 
 
 class Machine:

@@ -11,7 +11,7 @@ import urllib.parse
 
 from docker_machine import docker_machine
 from harness import binary, check, deploy, wait_for
-from machine import make_packages, need, run
+from machine import make_image, make_packages, need
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 COMPOSE = "docker compose -f docker/compose.yaml"
@@ -47,7 +47,7 @@ class Journey:
         archives = self.source / "build" / "release-artifacts"
         archives.mkdir(parents=True)
         version = re.search(r"project\(Millrace VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text())[1]
-        run(ROOT / "docker" / "build", packages, archives / f"millrace-{version}-image.tar", seconds=1500)
+        make_image(packages, archives / f"millrace-{version}-image.tar")
         for name in ("docker", "deploy"):
             shutil.copytree(ROOT / name, self.source / name)
         image = re.search(r"image: (\S*prometheus:\S+)", (ROOT / "docker/compose.yaml").read_text())[1]

@@ -9,7 +9,7 @@ import tempfile
 
 from container import command as in_container, namespace_of, processes_in, program_of
 from harness import Skipped, check, check_same, cluster, deploy, wait_for
-from machine import make_packages, need, run
+from machine import make_image, make_packages, need, run
 from test_streams import DATA
 
 SOURCE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
@@ -50,7 +50,7 @@ def test_the_image_serves_on_a_read_only_root_as_a_user_who_is_not_root():
         folder = pathlib.Path(name)
         packages = folder / "packages"
         make_packages(packages, "daemon", "cli")
-        run(IMAGE / "build", packages, folder / "image.tar", seconds=1500)
+        make_image(packages, folder / "image.tar")
         image = Image(folder / "image.tar", folder)
         check(image.config["User"] == f"{USER}:{USER}", f"{image.config['User']}")
         check(image.config["Entrypoint"] == ["millraced"], f"{image.config['Entrypoint']}")
@@ -58,7 +58,6 @@ def test_the_image_serves_on_a_read_only_root_as_a_user_who_is_not_root():
         state = folder / "state"
         state.mkdir()
         os.chown(state, int(USER), int(USER))
-        os.chmod(folder, 0o755)
         check_confined(image, state)
         port = state / "port"
         daemon = c.start("image", *image.command(
