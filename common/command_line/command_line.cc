@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <CLI/CLI.hpp>
+#include <fmt/core.h>
 
 namespace millrace {
 
@@ -43,7 +44,7 @@ CommandOption& CommandOption::OneOf(const std::vector<std::string>& words) {
 }
 
 CommandOption& CommandOption::Between(double min, double max) {
-  option_->check(CLI::Range(min, max));
+  option_->check(CLI::Range(min, max).description(fmt::format("{} to {}", min, max)));
   return *this;
 }
 
