@@ -18,31 +18,31 @@
 
 namespace millrace::test {
 
-using Json = nlohmann::json;
+using GoldenJson = nlohmann::json;
 
-inline Json ReadGoldenExpressions() {
+inline GoldenJson ReadGoldenExpressions() {
   const std::string path = SharedDirOrSkip() + "/golden-tensors/expr.json";
   std::ifstream file(path);
   if (!file) SkipTest("no file " + path);
-  return Json::parse(file);
+  return GoldenJson::parse(file);
 }
 
-inline double Float(const Json& value) {
+inline double Float(const GoldenJson& value) {
   return std::strtod(value.get<std::string>().c_str(), nullptr);
 }
 
 template <class T>
-std::vector<T> Floats(const Json& values) {
+std::vector<T> Floats(const GoldenJson& values) {
   std::vector<T> floats;
-  for (const Json& value : values) floats.push_back(static_cast<T>(Float(value)));
+  for (const GoldenJson& value : values) floats.push_back(static_cast<T>(Float(value)));
   return floats;
 }
 
-inline std::vector<Column> GoldenColumns(const Json& golden) {
+inline std::vector<Column> GoldenColumns(const GoldenJson& golden) {
   std::vector<Column> columns;
   for (const auto& [name, column] : golden["columns"].items()) {
     const DType dtype = DTypeFromName(column["dtype"].get<std::string>()).value();
-    const Json& values = column["values"];
+    const GoldenJson& values = column["values"];
     switch (dtype) {
       case DType::kInt64:
         columns.push_back(MakeColumn(name, dtype, values.get<std::vector<std::int64_t>>()));
@@ -63,7 +63,7 @@ inline std::vector<Column> GoldenColumns(const Json& golden) {
   return columns;
 }
 
-inline ExpressionConstants GoldenConstants(const Json& golden) {
+inline ExpressionConstants GoldenConstants(const GoldenJson& golden) {
   ExpressionConstants constants;
   for (const auto& [name, value] : golden["with"].items()) {
     if (value.is_number_float()) {
@@ -90,9 +90,9 @@ std::uint64_t Distance(T a, T b) {
 }
 
 /// Checks the bytes of a result against the recorded values of a case.
-inline void CheckValues(const Json& one, DType type, const std::vector<std::byte>& bytes) {
+inline void CheckValues(const GoldenJson& one, DType type, const std::vector<std::byte>& bytes) {
   const auto ulp = one["ulp"].get<std::uint64_t>();
-  const Json& values = one["values"];
+  const GoldenJson& values = one["values"];
   const auto check = [&](const auto& got, const auto& expected, auto distance) {
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {

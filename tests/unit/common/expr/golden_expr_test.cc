@@ -11,12 +11,12 @@ namespace millrace::test {
 namespace {
 
 TEST_CASE("expressions have the recorded types and values", "[expr][golden]") {
-  const Json golden = ReadGoldenExpressions();
+  const GoldenJson golden = ReadGoldenExpressions();
   const std::vector<Column> columns = GoldenColumns(golden);
   const ExpressionConstants constants = GoldenConstants(golden);
   const std::size_t rows = golden["columns"]["i"]["values"].size();
   CHECK(golden["cases"].size() == 83);
-  for (const Json& one : golden["cases"]) {
+  for (const GoldenJson& one : golden["cases"]) {
     const auto text = one["expr"].get<std::string>();
     INFO(text);
     const auto expression = CompileOver(text, columns, constants);
@@ -28,10 +28,10 @@ TEST_CASE("expressions have the recorded types and values", "[expr][golden]") {
 }
 
 TEST_CASE("wrong expressions are refused at the recorded columns", "[expr][golden]") {
-  const Json golden = ReadGoldenExpressions();
+  const GoldenJson golden = ReadGoldenExpressions();
   const std::vector<Column> columns = GoldenColumns(golden);
   CHECK(golden["errors"].size() == 17);
-  for (const Json& one : golden["errors"]) {
+  for (const GoldenJson& one : golden["errors"]) {
     const auto text = one["expr"].get<std::string>();
     INFO(text);
     const auto expression = CompileOver(text, columns, GoldenConstants(golden));

@@ -167,7 +167,7 @@ TEST_CASE("an expression is bound to as many inputs as it names", "[operations]"
 }
 
 TEST_CASE("the operation gives the recorded values of expressions", "[operations][golden]") {
-  const test::Json golden = test::ReadGoldenExpressions();
+  const test::GoldenJson golden = test::ReadGoldenExpressions();
   NamedTensors sources;
   for (const test::Column& column : test::GoldenColumns(golden)) {
     const TensorType type{column.input.dtype};
@@ -179,7 +179,7 @@ TEST_CASE("the operation gives the recorded values of expressions", "[operations
   }
   NamedNumbers with;
   for (const auto& [name, number] : test::GoldenConstants(golden)) with.emplace(name, number);
-  for (const test::Json& one : golden["cases"]) {
+  for (const test::GoldenJson& one : golden["cases"]) {
     const auto expression = one["expr"].get<std::string>();
     INFO(expression);
     const Result<Tensor> made = RunExpr(expression, sources, {{"with", with}});
@@ -187,7 +187,7 @@ TEST_CASE("the operation gives the recorded values of expressions", "[operations
     CHECK(DTypeName(made->type.dtype) == one["dtype"].get<std::string>());
     test::CheckValues(one, made->type.dtype, {made->data(), made->data() + made->bytes});
   }
-  for (const test::Json& one : golden["errors"]) {
+  for (const test::GoldenJson& one : golden["errors"]) {
     const auto expression = one["expr"].get<std::string>();
     INFO(expression);
     const std::string error = ExprError(expression, sources, {{"with", with}});

@@ -42,7 +42,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-/// Values that differ a lot, with ties, bounds and numbers that no other type has.
+/// Numbers64 that differ a lot, with ties, bounds and numbers that no other type has.
 std::uint64_t AnyValue(Random& random, DType dtype) {
   const std::uint64_t word = random.Word();
   const std::uint64_t any = DTypeSize(dtype) == 8 ? word : word >> (64 - 8 * DTypeSize(dtype));
@@ -346,19 +346,19 @@ TensorDefinition Step(std::string operation, std::map<std::string, OperationValu
   return {"", std::move(operation), {}, OperationParams(std::move(params))};
 }
 
-using Values = std::vector<std::uint64_t>;
+using Numbers64 = std::vector<std::uint64_t>;
 
 TEST_CASE("offsets go with the values that are moved after them", "[loop]") {
   const test::Tensor in = test::Dense<std::uint8_t>("uint8[3]", 2, {0, 0, 0, 1, 1, 1});
   CHECK(RunChain(in, {Step("cast",
                            {{"dtype", std::string("int16")}, {"offset", test::Ints{10, 20, 30}}}),
                       Step("take", {{"index", test::Ints{2, 0, -1}}})})
-            .values == Values{30, 10, 30, 31, 11, 31});
+            .values == Numbers64{30, 10, 30, 31, 11, 31});
 }
 
 TEST_CASE("bits of bits are bits of the bytes 0 and 1", "[loop]") {
   const test::Tensor in = test::Dense<std::uint8_t>("bytes[1]", 1, {0xa0});
-  Values expected(64, 0);
+  Numbers64 expected(64, 0);
   expected[7] = expected[23] = 1;
   CHECK(RunChain(in, {Step("bits", {}), Step("bits", {})}).values == expected);
 }
@@ -369,7 +369,7 @@ TEST_CASE("bits of a ragged tensor are moved within a bit, not within a byte", "
       RunChain(in, {Step("bits", {{"shape", test::Ints{1}}}),
                     Step("take", {{"index", test::Ints{0, 0}}, {"axis", std::int64_t{2}}})});
   CHECK(out.splits == test::Ints{0, 8, 8, 24});
-  Values expected;
+  Numbers64 expected;
   for (const std::uint64_t byte : {0x81, 0x7f, 0}) {
     for (int bit = 7; bit >= 0; --bit) expected.insert(expected.end(), 2, byte >> bit & 1);
   }
