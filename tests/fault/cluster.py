@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "process"))
 
 import harness  # noqa: E402
 from harness import Failure, binary, check, wait_for  # noqa: E402
-
-from patience import now  # noqa: E402
 
 import checker  # noqa: E402
 
@@ -84,14 +83,14 @@ class Process(harness.Process):
 
 
 class Consumer:
-    """One `millrace consume`, with the time of patience.now() at which each batch of its log came."""
+    """One `millrace consume`, with the time at which each batch of its log came."""
 
     def __init__(self, process, log, delay):
         self.process = process
         self.log = log
         self.delay = delay       # seconds that a training step takes
         self.arrivals = {}       # rank -> times of its batches
-        self.started = now()
+        self.started = time.monotonic()
         self._offset = 0
         self._rest = b""
 
@@ -102,11 +101,11 @@ class Consumer:
             log.seek(self._offset)
             data = log.read()
             self._offset += len(data)
-            at = now()
+            now = time.monotonic()
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
                 rank = int(line[line.index(b'"rank":') + 7:].split(b",", 1)[0])
-                self.arrivals.setdefault(rank, []).append(at)
+                self.arrivals.setdefault(rank, []).append(now)
 
     def batches(self, rank=None):
         """The number of batches that have come."""
@@ -438,4 +437,4 @@ class Cluster(harness.Cluster):
             namespace.close()
 
 
-__all__ = ["Cluster", "Consumer", "Failure", "Process", "binaries", "binary", "check", "now", "wait_for"]
+__all__ = ["Cluster", "Consumer", "Failure", "Process", "binaries", "binary", "check", "wait_for"]

@@ -3,7 +3,7 @@
 import time
 
 import checker
-from cluster import EXAMPLES, check, now
+from cluster import EXAMPLES, check
 from fault import fault
 
 SIZE = 8  # examples in each batch of a rank
@@ -24,7 +24,7 @@ def a_consumer_is_killed(run):
         position, kept = 0, []
         for part in range(3):
             world = run.random.choice([1, 2, 3, 4])
-            resumed = now()
+            resumed = time.monotonic()
             consumer = c.consume(world, delay=0.01, network=run.random.random() < 0.5, cursor=(
                 f"v2,{c.fingerprint()}:0:{position}" if part else None))
             steps_left = (EXAMPLES - position) // (SIZE * world)
@@ -62,7 +62,7 @@ def a_slow_consumer(run):
         slow = c.consume(1, epochs=2, job="slow", delay=10, network=run.random.random() < 0.5)
         slow.wait_for_batches(1)
         fast = c.consume(2, epochs=150, job="fast", delay=0.001)
-        began = now()
+        began = time.monotonic()
         fast.expect_success()
         run.note("the other job's longest stall", fast.stall(began))
         c.expect([fast], 2, 150)

@@ -4,7 +4,7 @@ import os
 import shutil
 import time
 
-from cluster import binary, check, now, wait_for
+from cluster import binary, check, wait_for
 from fault import fault
 from faults.workers import mixed
 
@@ -45,11 +45,11 @@ def the_dispatcher_is_killed_at_commit_points(run):
                     survived = doomed.popen.returncode == 0
                 check(survived or doomed.popen.returncode == -9, f"the dispatcher ended with "
                       f"{doomed.popen.returncode}:\n{doomed.text()}")
-                began = now()
+                began = time.monotonic()
                 successor = c.again(listen)
                 consumer.expect_success()
                 if not survived:
-                    run.note("from its start to the job's end", now() - began)
+                    run.note("from its start to the job's end", time.monotonic() - began)
                 c.expect([consumer], 1, 1)
                 wait_for(lambda: [j["state"] for j in c.status()["jobs"] if j["name"] == "job"]
                          in ([], ["ended"]), f"the job's record is left live: {successor.text()}")
@@ -68,7 +68,7 @@ def the_dispatcher_is_killed_fifty_times(run):
         job = mixed(run)
         consumer = c.consume(epochs=10000, delay=0.01, **job)
         consumer.wait_for_batches(10)
-        killed = now()
+        killed = time.monotonic()
         terms = [c.status()["term"]]
         for _ in range(50):
             time.sleep(0.6 * run.random.random())
@@ -99,11 +99,11 @@ def the_dispatcher_is_away(run):
         consumer = c.consume(2, epochs=100000, delay=0.01)
         consumer.wait_for_batches(100)
         hung = run.seed == 1 if away == OUTAGE else run.random.random() < 0.5
-        gone = now()
+        gone = time.monotonic()
         dispatcher.stop() if hung else dispatcher.kill()
         time.sleep(12)
         check(consumer.last() > gone + 8, "nothing goes on without a dispatcher")
-        time.sleep(max(0, gone + away - now()))
+        time.sleep(max(0, gone + away - time.monotonic()))
         run.within("longest stall", consumer.stall(gone), 3)
         gaps = sum(1 for times in consumer.arrivals.values()
                    for a, b in zip(times, times[1:]) if b - a > 1 and b > gone)
@@ -154,7 +154,7 @@ def the_state_folder_is_wiped(run):
         job = mixed(run)
         consumer = c.consume(epochs=10, **job)
         consumer.wait_for_batches(20)
-        wiped = now()
+        wiped = time.monotonic()
         if run.random.random() < 0.5:
             shutil.rmtree(c.folder / "state")
         else:

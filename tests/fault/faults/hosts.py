@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 
-from cluster import check, now, wait_for
+from cluster import check, wait_for
 from fault import Impossible, fault
 from proxy import PREFACE
 
@@ -36,7 +36,7 @@ def the_clock_moves(run):
         c.worker()
         consumer = c.consume(2, epochs=10000, delay=0.01)
         consumer.wait_for_batches(20)
-        began = now()
+        began = time.monotonic()
         terms = [int(c.status()["term"])]
         moves = ["+30d", "-30d", "+0d"]
         run.random.shuffle(moves)
@@ -63,7 +63,7 @@ def the_clock_moves(run):
         time.sleep(10)
         for process in paused:
             process.resume()
-        resumed = now()
+        resumed = time.monotonic()
         consumer.wait_for_more(200)
         run.within("longest stall after the pause", consumer.stall(resumed), 3)
         wait_for(lambda: len(sessions()) == 2, "a trainer does not come back after the pause")
@@ -117,7 +117,7 @@ def ten_thousand_connect(run):
         worker = c.worker()
         consumer = c.consume(2, epochs=10000, delay=0.01, network=True)
         consumer.wait_for_batches(20)
-        began = now()
+        began = time.monotonic()
         connections = connect_many([dispatcher.address, worker.address], 10000, run.random)
         check(len(connections) >= 9900, f"{len(connections)} of 10,000 connections were accepted")
         consumer.wait_for_more(200)
@@ -186,7 +186,7 @@ def threads_are_missing(run):
         with c.with_env(LD_PRELOAD=os.environ["MILLRACE_THREAD_FAULT_LIBRARY"],
                         MILLRACE_THREAD_FAULT=f"{first},{second}"):
             serve, port = start_serve(c)
-        began = now()
+        began = time.monotonic()
         wait_for(lambda: port.exists() or not serve.alive(),
                  f"{lacks}: neither listens nor ends")
         if serve.alive():
@@ -194,7 +194,7 @@ def threads_are_missing(run):
             check(serve.wait() in (0, 1), f"{lacks}: it ended with {serve.popen.returncode} after "
                                           f"SIGTERM:\n{serve.text()}")
             return
-        run.within("a start that misses threads ends", now() - began, 30)
+        run.within("a start that misses threads ends", time.monotonic() - began, 30)
         check(serve.popen.returncode == 1 and serve.error(), f"{lacks}: it ended with "
               f"{serve.popen.returncode}, expected 1 and an error:\n{serve.text()}")
 
@@ -204,10 +204,10 @@ def a_start_hangs(run):
     with run.cluster() as c:
         os.mkfifo(c.folder / "port.tmp")
         serve, _ = start_serve(c)
-        began = now()
+        began = time.monotonic()
         check(serve.wait() == 1 and "neither started nor ended" in serve.error(),
               f"expected that it ends and says why:\n{serve.text()}")
-        run.within("a start that hangs ends", now() - began, 30)
+        run.within("a start that hangs ends", time.monotonic() - began, 30)
 
 
 def serve_or_say_why(run, limit):

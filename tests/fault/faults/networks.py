@@ -5,7 +5,7 @@ import socket
 import threading
 import time
 
-from cluster import check, now, wait_for
+from cluster import check, wait_for
 from fault import Impossible, fault
 from proxy import Proxy
 
@@ -32,7 +32,7 @@ def a_worker_is_cut_off_from_the_dispatcher(run):
         with c.inside(hosts[3]):
             consumer = c.consume(2, epochs=1000, delay=0.01)
         consumer.wait_for_batches(run.random.randrange(50, 150))
-        cut = now()
+        cut = time.monotonic()
         hosts[0].send_nothing_to(hosts[1])
         hosts[1].send_nothing_to(hosts[0])
         time.sleep(8)
@@ -68,7 +68,7 @@ def a_worker_cannot_reach_one_consumer(run):
             other = c.consume(1, epochs=1000, job="other", delay=0.01)
         cut_off.wait_for_batches(run.random.randrange(50, 150))
         other.wait_for_batches(50)
-        cut = now()
+        cut = time.monotonic()
         hosts[1].send_nothing_to(hosts[3])
         time.sleep(12)
         hosts[1].send_again_to(hosts[3])
@@ -105,7 +105,7 @@ def half_open(run, up, down):
         consumer = c.consume(run.random.choice([1, 2, 3]), epochs=1000, delay=0.01, network=True)
         consumer.wait_for_batches(run.random.randrange(50, 150))
         wait_for(lambda: proxy.down.passed > 20000, "nothing comes through the proxy")
-        cut = now()
+        cut = time.monotonic()
         proxy.up.swallow, proxy.down.swallow = up, down
         time.sleep(8)
         proxy.up.swallow = proxy.down.swallow = False
@@ -157,7 +157,7 @@ def single_messages_are_lost(run):
             lost = []
             chosen = run.random.randrange(0, 12) if kind != 1 else run.random.randrange(0, 3)
             getattr(proxies[kind], way).frames = lose(chosen, lost)
-            began = now()
+            began = time.monotonic()
             start_proxied(c, *proxies)
             consumer = c.consume(1, epochs=3, delay=0.01, network=True)
             consumer.expect_success()
@@ -236,7 +236,7 @@ def a_long_and_narrow_network(run):
             for direction in (proxy.up, proxy.down):
                 direction.delay, direction.rate = 0.2, 1e6 / 8
         dispatcher, worker = start_proxied(c, *proxies)
-        began = now()
+        began = time.monotonic()
         consumer = c.consume(run.random.choice([1, 2, 4]), epochs=2, delay=0.001, network=True,
                              ahead=run.random.choice([60000, 1 << 20]))
         consumer.expect_success()
@@ -255,7 +255,7 @@ def connections_are_reset(run):
         dispatcher, _ = start_proxied(c, *proxies)
         consumer = c.consume(2, epochs=1000, delay=0.01, network=True)
         consumer.wait_for_batches(20)
-        began = now()
+        began = time.monotonic()
         for _ in range(20):
             run.random.choice(proxies).reset_all()
             time.sleep(0.3 * run.random.random())
@@ -264,9 +264,9 @@ def connections_are_reset(run):
         c.address, address = dispatcher.address, c.address
         c.worker()
         c.address = address
-        began = now()
+        began = time.monotonic()
         proxies[2].down.corrupt = 0.2
-        wait_for(lambda: proxies[2].down.corrupted >= 5 or now() > began + 5, "")
+        wait_for(lambda: proxies[2].down.corrupted >= 5 or time.monotonic() > began + 5, "")
         time.sleep(2)
         proxies[2].down.corrupt = 0
         consumer.wait_for_more(100)

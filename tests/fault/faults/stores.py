@@ -6,7 +6,7 @@ import sqlite3
 import subprocess
 import time
 
-from cluster import binary, check, now, wait_for
+from cluster import binary, check, wait_for
 from fault import Impossible, fault
 from faults.dispatchers import sync_fault
 
@@ -42,7 +42,7 @@ def the_state_folder_is_full(run):
         c.worker()
         running = c.consume(2, epochs=10000, job="running", delay=0.01)
         running.wait_for_batches(20)
-        filled = now()
+        filled = time.monotonic()
         fill(c.folder / "state")
         # The space that the log has already allotted may still take some records.
         accepted = []
@@ -60,7 +60,7 @@ def the_state_folder_is_full(run):
         check(job.batches() == 0, "a job began though its record could not be written")
         check(job.process.alive(), f"the waiting job ended:\n{job.process.text()}")
         (c.folder / "state" / "filler").unlink()
-        freed = now()
+        freed = time.monotonic()
         job.wait_for_batches(1)
         run.within("first batch after space is there", job.resumed(freed), 3)
         job.expect_success()
@@ -160,11 +160,11 @@ def the_store_is_cut(run):
         for length in lengths:
             shutil.copytree(state, cut, ignore=shutil.ignore_patterns("*-shm"))
             os.truncate(cut / log.name, length)
-            state = contents(cut / database)
+            now = contents(cut / database)
             shutil.rmtree(cut)
-            if not states or states[-1] != state:
-                check(state not in states, f"cut at {length}: a state came back")
-                states.append(state)
+            if not states or states[-1] != now:
+                check(now not in states, f"cut at {length}: a state came back")
+                states.append(now)
         check(len(states) >= 2, f"{len(states)} states in the tail: it holds too few commits")
         run.note("states in the tail", len(states), "")
         terms = {row[-1] for table in states[-1] if table[0] == "leader" for row in table[1]}

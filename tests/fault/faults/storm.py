@@ -5,7 +5,7 @@ import re
 import time
 
 import checker
-from cluster import EXAMPLES, check, now
+from cluster import EXAMPLES, check
 from fault import fault
 
 RANKS = 4
@@ -115,10 +115,10 @@ def places(consumer):
     "paused; the trainer is killed and resumed from its checkpoint"))
 def a_storm(run):
     with run.cluster(batch="size: 1") as c:
-        began = now()
+        began = time.monotonic()
         storm = Storm(run, c)
         storm.blow()
-        seconds = now() - began
+        seconds = time.monotonic() - began
         epochs = [[] for _ in range(EPOCHS)]
         begin = (0, 0)
         for consumer, end in storm.parts:

@@ -2,7 +2,7 @@
 
 import time
 
-from cluster import check, now, wait_for
+from cluster import check, wait_for
 from fault import fault
 
 
@@ -19,7 +19,7 @@ def a_worker_is_killed(run):
         workers = [c.worker(), c.worker()]
         consumer = c.consume(epochs=3, **(job := mixed(run)))
         consumer.wait_for_batches(run.random.randrange(20, 200))
-        killed = now()
+        killed = time.monotonic()
         run.random.choice(workers).kill()
         consumer.expect_success()
         run.within("longest stall", consumer.stall(killed), 3)
@@ -36,7 +36,7 @@ def a_worker_is_lost_with_a_full_buffer(run):
         consumer = c.consume(epochs=3, delay=0.03, ahead=256 << 20)
         wait_for(lambda: (s := c.consumer_status()) and s["buffered_batches"] * 0.03 > 5,
                  "the buffer does not fill", consumer.process.popen)
-        harmed = now()
+        harmed = time.monotonic()
         worker = run.random.choice(workers)
         run.random.choice([worker.kill, worker.stop])()
         consumer.expect_success()
@@ -60,7 +60,7 @@ def all_workers_are_killed(run):
             workers = [c.worker(), c.worker()]
             wait_for(lambda: any(w["state"] == "ready" for w in c.status()["workers"]),
                      "no new worker is ready")
-            ready = now()
+            ready = time.monotonic()
             consumer.wait_for_more()
             run.within("first batch after a worker is ready", consumer.resumed(ready), 3)
         consumer.expect_success()
@@ -75,7 +75,7 @@ def a_worker_hangs(run):
         workers = [c.worker(), c.worker()]
         consumer = c.consume(epochs=12, **(job := mixed(run)))
         consumer.wait_for_batches(run.random.randrange(20, 200))
-        stopped = now()
+        stopped = time.monotonic()
         worker = run.random.choice(workers)
         worker.stop()
         time.sleep(4 + 3 * run.random.random())
@@ -96,7 +96,7 @@ def sigterm_at_random(run):
         for turn in range(10):
             consumer.wait_for_more(run.random.randrange(1, 60))
             kind = run.random.choice(["worker", "worker", "dispatcher", "trainer"])
-            began = now()
+            began = time.monotonic()
             if kind == "worker":
                 workers.append(c.worker())
                 leaving = workers.pop(0)
@@ -105,11 +105,11 @@ def sigterm_at_random(run):
             else:
                 other = c.consume(1, epochs=40, job=f"other-{turn}", network=run.random.random() < 0.5)
                 other.wait_for_batches(run.random.randrange(1, 40))
-                leaving, began = other.process, now()
+                leaving, began = other.process, time.monotonic()
             leaving.terminate()
             check(leaving.wait() == 0, f"{leaving.name} ended with {leaving.popen.returncode} after "
                                        f"SIGTERM:\n{leaving.text()[-2000:]}")
-            run.within("longest way to its end", now() - began, 5 + 2)
+            run.within("longest way to its end", time.monotonic() - began, 5 + 2)
             if kind == "dispatcher":
                 dispatcher = c.again(dispatcher)
             if kind == "trainer":
@@ -133,7 +133,7 @@ def room_for_one_batch(run):
         wait_for(lambda: sum(w["state"] == "ready" and w["leases"] > 0 for w in c.status()["workers"])
                  == 2, "the second worker gets no work", consumer.process.popen)
         consumer.wait_for_more(run.random.randrange(4, 60))
-        killed = now()
+        killed = time.monotonic()
         victim.kill()
         consumer.expect_success()
         run.within("longest stall", consumer.stall(killed), 3)
