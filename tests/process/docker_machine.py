@@ -14,6 +14,7 @@ from container import children
 from harness import Failure, wait_for
 from machine import ALL_END_WITH_US, END_WITH_US, KEPT, PATH, made_once, need, run
 
+SECONDS = 900  # for a command; loading an image takes minutes on a busy machine
 BOOT = """set -e
 mount --make-rprivate /
 mount --bind "$1" "$1"
@@ -63,7 +64,7 @@ class DockerMachine:
     def run(self, *command, **options):
         """Runs a command on the machine."""
         return run("nsenter", "-t", self._first, "-m", "-p", "-n", "-u", "-i", "-r", "-w", "env", "-i",
-                   f"PATH={PATH}", "HOME=/root", *command, **options)
+                   f"PATH={PATH}", "HOME=/root", *command, **{"seconds": SECONDS, **options})
 
     def shell(self, line, **options):
         return self.run("bash", "-euc", line, **options)

@@ -103,6 +103,13 @@ def check_what_up_started(journey):
     check_keys(journey.m.root / "var/lib/docker/volumes")
 
 
+def check_workers_drain(journey):
+    journey.compose("stop worker")
+    lines = journey.compose("ps --all --format json worker").stdout.splitlines()
+    check({c["ExitCode"] for c in map(json.loads, lines)} == {0}, f"{lines}")
+    check("draining" in journey.compose("logs worker").stdout, "a worker that is stopped does not drain")
+
+
 def check_keys(volumes):
     keys = [key for name in ("dispatcher", "worker", "trainer", "operator")
             for key in (volumes / f"millrace_{name}-tls" / "_data").iterdir() if key.suffix == ".key"]
@@ -129,14 +136,19 @@ def test_the_page_about_docker_can_be_followed():
                 check(", 20000 examples" in said, f"{line}: {said}")
             if line.endswith("operator") or line.startswith("millrace status"):
                 check(said.count(":7701") >= 2, f"{line}: {said}")
+            if line.startswith("export "):
+                refused = journey.shell(f"MILLRACE_DATASET=/nowhere {COMPOSE} up --detach dispatcher", expect=None)
+                check("bind source path does not exist: /nowhere" in refused.stderr, refused.stderr)
             if "--scale worker=3" in line:
                 wait_until_healthy(journey, 3)
+            if "--renew" in line:
+                check_workers_drain(journey)
         check(ran >= 12, f"only {ran} commands")
         check(journey.containers() == {}, "`down` leaves containers")
 
 
 @deploy(1200)
-def test_compose_says_which_variable_is_missing_and_which_folder():
+def test_compose_says_that_the_variable_or_the_packages_are_missing():
     need("mmdebstrap")
     with docker_machine() as m:
         shutil.copytree(ROOT / "docker", m.root / "src" / "docker")
@@ -149,4 +161,6 @@ def test_compose_says_which_variable_is_missing_and_which_folder():
         check(made["certs"]["build"]["context"] == "/src/build/release-artifacts", f"{made['certs']['build']}")
         file = os.path.normpath(os.path.join(made["certs"]["build"]["context"], made["certs"]["build"]["dockerfile"]))
         check(file == "/src/docker/Dockerfile", file)
+        refused = journey.compose("up --detach dispatcher", expect=None)
+        check('build/release-artifacts" not found' in refused.stderr, refused.stderr)
         check("trainer" not in made and "operator" not in made, "an example starts by itself")
