@@ -16,6 +16,8 @@ find_package(SQLite3 REQUIRED)
 # TLS and certificates. The reference loader splits datasets by md5.
 find_package(OpenSSL REQUIRED COMPONENTS SSL Crypto)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+add_library(xxhash INTERFACE IMPORTED)  # headers only
+target_include_directories(xxhash INTERFACE ${XXHASH_INCLUDE_DIR})
 # Compression of batches.
 find_path(ZSTD_INCLUDE_DIR zstd.h REQUIRED)
 find_library(ZSTD_LIBRARY zstd REQUIRED)

@@ -13,7 +13,9 @@
 # ALONE: sources that are compiled by themselves, because they have options of their own or are
 # generated.
 # OWN_LIBRARY: MILLRACE_FAST_BUILD joins no source of the module with those of another module, for
-# example because the library has options of its own. HOT sources are then in millrace_NAME_hot.
+# example because the library has options of its own.
+#
+# HOT sources that are not joined are in a library of their own, millrace_NAME_hot.
 #
 # PURE: the module has only values and functions. It may not include headers of threads, and sees
 # only pure modules, so that it reaches no thread, clock or transport.
@@ -43,41 +45,47 @@ function(millrace_module name)
   foreach(list arg_HOT arg_ALONE)
     list(TRANSFORM ${list} PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/]")
   endforeach()
+  # What is joined with other modules, and what goes into libraries of this module.
+  set(cold ${sources} ${arg_ALONE})
+  list(REMOVE_DUPLICATES cold)
+  list(REMOVE_ITEM cold ${arg_HOT} "")
   set(hot ${arg_HOT})
-  set(cold ${sources})
-  list(REMOVE_ITEM hot ${arg_ALONE} "")
-  list(REMOVE_ITEM cold ${arg_HOT} ${arg_ALONE} "")
-  set(own ${arg_ALONE})
-  set(join OFF)
+  set(own_cold ${cold})
+  set(own_hot ${hot})
   if(MILLRACE_FAST_BUILD AND NOT arg_OWN_LIBRARY)
-    set(join ON)
+    list(REMOVE_ITEM cold ${arg_ALONE} "")
+    list(REMOVE_ITEM hot ${arg_ALONE} "")
+    list(REMOVE_ITEM own_cold ${cold} "")
+    list(REMOVE_ITEM own_hot ${hot} "")
   else()
-    list(APPEND own ${cold})
+    set(cold "")
+    set(hot "")
+  endif()
+  if(arg_ALONE)
+    set_source_files_properties(${arg_ALONE} PROPERTIES
+      SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
   endif()
 
-  if(own)
-    add_library(millrace_${name} STATIC ${own})
+  if(own_cold)
+    add_library(millrace_${name} STATIC ${own_cold})
     millrace_link(millrace_${name} "${modules}" "${arg_LIBRARIES}")
     millrace_use_common_headers(millrace_${name} millrace_common_headers)
-    if(arg_ALONE)
-      set_source_files_properties(${arg_ALONE} PROPERTIES
-        SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
-    endif()
   else()
     add_library(millrace_${name} INTERFACE)
     target_link_libraries(millrace_${name} INTERFACE ${modules} ${arg_LIBRARIES})
     millrace_include_from_root(millrace_${name} INTERFACE)
   endif()
-  if(join AND (cold OR hot))
-    millrace_join(${name} ${dir} "${cold}" "${hot}" "${modules};${arg_LIBRARIES}")
-  elseif(hot)
-    add_library(millrace_${name}_hot STATIC ${hot})
+  if(own_hot)
+    add_library(millrace_${name}_hot STATIC ${own_hot})
     # Each of the two libraries needs the other.
     millrace_link(millrace_${name}_hot "millrace_${name};${modules}" "${arg_LIBRARIES}")
     millrace_use_common_headers(millrace_${name}_hot millrace_common_headers_hot)
     target_compile_options(millrace_${name}_hot PRIVATE ${MILLRACE_HOT_OPTIONS})
     set_target_properties(millrace_${name}_hot PROPERTIES EXPORT_NAME ${name}_hot)
     millrace_use(millrace_${name} millrace_${name}_hot)
+  endif()
+  if(cold OR hot)
+    millrace_join(${name} ${dir} "${cold}" "${hot}" "${modules};${arg_LIBRARIES}")
   endif()
   add_library(millrace::${name} ALIAS millrace_${name})
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})

@@ -39,7 +39,7 @@ class CommandOption {
 
   CommandOption& Required(bool required = true);
   CommandOption& Help(const std::string& text);
-  /// What stands for the value in --help, for example "SECONDS".
+  /// The word for the value in --help, for example "SECONDS".
   CommandOption& TypeName(const std::string& name);
   /// --help shows what the variable holds now.
   CommandOption& ShowDefault();
@@ -112,7 +112,7 @@ class CommandLine {
   /// Reads the line. Prints --help, --version, or what is wrong with the line; then the result is
   /// the exit code of the program: 0 or 2. None: the program goes on.
   std::optional<int> Parse(int argc, const char* const* argv);
-  /// What --help prints.
+  /// The text that --help prints.
   std::string Help() const;
 
  private:

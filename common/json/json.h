@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-/// What a text may hold.
+/// The limits of a text that is read.
 struct JsonLimits {
   /// How deep objects and arrays may lie in each other. Values are copied and destroyed
   /// recursively.

@@ -21,7 +21,7 @@ from prometheus import read_yaml
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 FOLDER = ROOT / "docker"
-# Of images that are not made here: the user, and what runs.
+# The users and the programs of images that are not made here.
 OTHERS = {"prometheus": ("65534", ["prometheus"])}
 # `docker compose` gives each service that is not a trainer its own number on this network.
 NETWORK = "10.77.0."

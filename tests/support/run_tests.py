@@ -243,7 +243,7 @@ class Runner:
             elif self._clock.seconds_left() < LEAST_SECONDS:
                 result.why = f"not run again: {self._clock.why()}" if not result.not_run else ""
             elif set_up or not result.not_run:
-                # What sets it up has run.
+                # Its set-up has run.
                 again = self._ctest("again.xml", "-R", closing_report.ctest_pattern(result.name),
                                     "--fixture-exclude-any", ".*", "-j", "1") or {}
                 self._judge(result, again.get(result.name))

@@ -56,8 +56,8 @@ void AddEvents(const std::string& who, const v1::Tuning& tuning, std::vector<Tun
   }
 }
 
-/// What the dispatcher still tells of a job that nobody reads. NotFound if it does not know the
-/// job.
+/// The decisions for a job that nobody reads any more, from the last events of the dispatcher.
+/// NotFound if it does not know the job.
 Result<std::string> StoryWithoutConsumers(const v1::ServiceStatus& status, const std::string& job) {
   std::set<std::string> jobs;
   for (const v1::JobStatus& known : status.jobs()) jobs.insert(known.name());

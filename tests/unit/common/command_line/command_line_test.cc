@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-/// What a program does with a line: nothing if it goes on, otherwise its exit code.
+/// The exit code with which a line ends the program; none if the program goes on.
 std::optional<int> ReadLine(CommandLine& program, std::vector<const char*> line) {
   line.insert(line.begin(), "program");
   return program.Parse(static_cast<int>(line.size()), line.data());

@@ -18,6 +18,7 @@
 #include "common/transport/grpc/health_server.h"
 #include "common/transport/grpc/listen_check.h"
 #include "millrace/v1/worker.grpc.pb.h"
+#include "tests/support/listening_socket.h"
 #include "tests/unit/common/transport/network.h"
 #include "tests/unit/common/transport/recorder.h"
 
@@ -58,15 +59,8 @@ TEST_CASE("a watch ends when the server goes away, and says so", "[network]") {
 TEST_CASE("of a server that accepts and says nothing, watches and tables end and say so",
           "[network]") {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  REQUIRE(bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(listen(socket, 8) == 0);
-  REQUIRE(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  const std::string where = test::Listen(socket);
   const auto connector = MakeGrpcConnector({.silence_seconds = 0.1});
-  const std::string where = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
   const Status table = connector->GetStatic(where, "f", std::string(32, '0'), 0.1, {}).status();
   CHECK(table.code() == StatusCode::kDeadlineExceeded);
   CHECK_THAT(table.message(), Catch::Contains("static tables from " + where));

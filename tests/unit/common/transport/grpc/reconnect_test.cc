@@ -1,8 +1,7 @@
-// What callers see of a server that was away, and what a server sees of those who look at it.
+// Connections to a server that was away, as callers and as the server see them.
 
 #include <catch2/catch.hpp>
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,25 +14,15 @@
 #include "common/system/file_descriptor.h"
 #include "common/transport/grpc/grpc_client.h"
 #include "common/transport/grpc/grpc_server.h"
+#include "tests/support/listening_socket.h"
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace {
 namespace {
 
+using test::Listen;
 using test::Recorder;
 using test::TestDispatcher;
-
-/// Makes the socket listen on a free port; returns its address.
-std::string Listen(int socket) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  REQUIRE(bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0);
-  REQUIRE(listen(socket, 64) == 0);
-  REQUIRE(getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-  return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-}
 
 /// Closes each connection after its first bytes, and counts them.
 class Closer {
