@@ -82,9 +82,8 @@ class Folder {
     }
     ReadAll(**dataset);
     for (const StopTable& stops : {StopTable(), StopTable{0, 1, 1}}) {
-      WithGraphView(**dataset, stops, [&](auto view) {
-        for (std::uint64_t root = 0; root < graph_.nodes; ++root) Build(**dataset, view, root);
-      });
+      GraphView view(**dataset, stops);
+      for (std::uint64_t root = 0; root < graph_.nodes; ++root) Build(**dataset, view, root);
     }
     if (graph_.arrays.count("roots/r") != 0) {
       BuildAll(*dataset, "roots", "r");
@@ -164,22 +163,20 @@ class Folder {
     }
   }
 
-  template <class View>
-  void Build(const GraphDataset& dataset, View& view, std::uint64_t root) {
+  void Build(const GraphDataset& dataset, GraphView& view, std::uint64_t root) {
     const std::uint64_t roots[] = {root};
     Closure closure;
-    ClosureBuilder<View, StampedArray> builder(dataset.nodes(), {});
+    ClosureBuilder<GraphView, StampedArray> builder(dataset.nodes(), {});
     const ClosureEnd end = builder.Build(view, roots, closure);
     CheckEnd(end, view, closure);
-    ClosureInTurns<View> turns(dataset.nodes(), {});
+    ClosureInTurns<GraphView> turns(dataset.nodes(), {});
     turns.Begin(view, roots, closure);
     ClosureEnd in_turns = ClosureEnd::kDone;
     while (!turns.Advance(view, closure, &in_turns)) continue;
     CheckEnd(in_turns, view, closure);
     Require(in_turns == end, "both kernels end alike");
   }
-  template <class View>
-  static void CheckEnd(ClosureEnd end, const View& view, const Closure& closure) {
+  static void CheckEnd(ClosureEnd end, const GraphView& view, const Closure& closure) {
     if (end == ClosureEnd::kFailed) {
       Require(view.status().code() == StatusCode::kDataLoss, "a closure of bad data is DataLoss");
       return;

@@ -6,11 +6,11 @@
 
 namespace millrace {
 
-template <class Pointer, class Index>
-GraphView<Pointer, Index>::GraphView(const GraphDataset& dataset, const StopTable& stops)
+GraphView::GraphView(const GraphDataset& dataset, const StopTable& stops)
     : dataset_(dataset),
       stops_(stops),
-      pointers_(dataset.indptr().data),
+      rows_(dataset.indptr()),
+      wide_(DTypeSize(dataset.indices().type.dtype) == sizeof(std::uint64_t)),
       indices_(dataset.indices().data),
       // A negative number is read as a large one, which a larger graph could have.
       nodes_(std::min(dataset.nodes() - 1, DTypeMax(dataset.indices().type.dtype)) + 1),
@@ -28,8 +28,7 @@ GraphView<Pointer, Index>::GraphView(const GraphDataset& dataset, const StopTabl
   }
 }
 
-template <class Pointer, class Index>
-ClosureEnd GraphView<Pointer, Index>::FailEdge(std::uint64_t word) {
+ClosureEnd GraphView::FailEdge(std::uint64_t word) {
   const bool bad_node = word >> kLabelBits >= nodes_;
   const GraphArray& array = bad_node ? dataset_.indices() : *dataset_.Find("edge_label");
   status_ = DataLoss(fmt::format("dataset {}: {}: a number is out of range, expected 0 to below {}",
@@ -38,18 +37,12 @@ ClosureEnd GraphView<Pointer, Index>::FailEdge(std::uint64_t word) {
   return ClosureEnd::kFailed;
 }
 
-template <class Pointer, class Index>
-ClosureEnd GraphView<Pointer, Index>::FailNode(Node node) {
+ClosureEnd GraphView::FailNode(Node node) {
   // The numbers are read again, and may be right by now.
   status_ = dataset_.Row(node).status();
   if (status_.ok()) status_ = dataset_.NodeLabel(node).status();
   if (status_.ok()) status_ = dataset_.BadNumber(dataset_.indptr(), node, "was changed meanwhile");
   return ClosureEnd::kFailed;
 }
-
-template class GraphView<std::uint32_t, std::uint32_t>;
-template class GraphView<std::uint32_t, std::uint64_t>;
-template class GraphView<std::uint64_t, std::uint32_t>;
-template class GraphView<std::uint64_t, std::uint64_t>;
 
 }  // namespace millrace

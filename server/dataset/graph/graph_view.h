@@ -17,6 +17,7 @@
 #include "common/base/ask_for_line.h"
 #include "common/base/result.h"
 #include "server/dataset/graph/graph_dataset.h"
+#include "server/dataset/graph/row_pointers.h"
 #include "server/pipeline/closure/closure.h"
 
 namespace millrace {
@@ -25,8 +26,6 @@ namespace millrace {
 /// the table are none of them.
 using StopTable = std::vector<std::uint8_t>;
 
-/// Pointer and Index: the unsigned types as wide as the values of indptr and of indices.
-template <class Pointer, class Index>
 class GraphView {
  public:
   struct Home {
@@ -40,7 +39,7 @@ class GraphView {
   /// The label of nodes at which closures stop. All others have label 0.
   static constexpr std::uint32_t kBoundary = 1;
 
-  /// REQUIRES: the dataset's arrays have these types. `stops` must outlive the view.
+  /// `stops` must outlive the view.
   GraphView(const GraphDataset& dataset, const StopTable& stops);
 
   const Home& HomeAt(std::uint32_t /*number*/) const { return home_; }
@@ -85,13 +84,12 @@ class GraphView {
 
   // The next functions are hints that this will be read soon.
   void PrefetchNode(Node node) const {
-    // The two numbers of a row may lie in two cache lines.
-    AskForLine(pointers_ + node * sizeof(Pointer));
-    AskForLine(pointers_ + (node + 1) * sizeof(Pointer));
+    AskForLine(rows_.BeginAt(node));
+    AskForLine(rows_.EndAt(node));
     if (node_label_bytes_ != 0) AskForLine(node_labels_ + node * node_label_bytes_);
   }
   void PrefetchEdges(EdgeAt edges) const {
-    AskForLine(indices_ + edges * sizeof(Index));
+    AskForLine(indices_ + (edges << (wide_ ? 3 : 2)));
     if (edge_label_bytes_ != 0) AskForLine(labels_ + edges * edge_label_bytes_);
   }
   void PrefetchLabel(Node /*node*/) const {}
@@ -106,13 +104,12 @@ class GraphView {
   static_assert(kMaxEdgeLabels <= kLabelMask && kNoNode << kLabelBits >> kLabelBits == kNoNode);
 
   bool Read(std::uint64_t node, LoadedNode<GraphView>* loaded) const {
-    const std::byte* const at = pointers_ + node * sizeof(Pointer);
-    const std::uint64_t begin = LoadOnce<Pointer>(at);
-    const std::uint64_t end = LoadOnce<Pointer>(at + sizeof(Pointer));
+    std::uint64_t begin;
+    std::uint64_t end;
+    const bool right = rows_.Load(node, edges_, &begin, &end);
     loaded->edges = begin;
     loaded->count = static_cast<std::uint32_t>(end - begin);
     loaded->label = 0;
-    const bool right = (begin <= end) & ((end - begin) >> 32 == 0) & (end <= edges_);
     return node_label_bytes_ == 0 ? right : right & ReadStop(node, &loaded->label);
   }
 
@@ -138,13 +135,8 @@ class GraphView {
 
   template <std::uint32_t kCount>
   [[gnu::always_inline]] void CopySome(EdgeAt edges, std::uint64_t* to) const {
-    Index nodes[kCount];
-    LoadSome(indices_ + edges * sizeof(Index), nodes);
-    for (std::uint32_t i = 0; i < kCount; ++i) {
-      std::uint64_t node = nodes[i];
-      if constexpr (sizeof(Index) == 8) node = node < kNoNode ? node : kNoNode;
-      to[i] = node << kLabelBits;
-    }
+    wide_ ? CopyNodes<std::uint64_t, kCount>(edges, to)
+          : CopyNodes<std::uint32_t, kCount>(edges, to);
     switch (edge_label_bytes_) {
       case 0:
         break;
@@ -156,6 +148,17 @@ class GraphView {
         return AddLabels<std::uint32_t, kCount>(edges, to);
       default:
         return AddLabels<std::uint64_t, kCount>(edges, to);
+    }
+  }
+  /// Index: the unsigned type as wide as the values of indices.
+  template <class Index, std::uint32_t kCount>
+  void CopyNodes(EdgeAt edges, std::uint64_t* to) const {
+    Index nodes[kCount];
+    LoadSome(indices_ + edges * sizeof(Index), nodes);
+    for (std::uint32_t i = 0; i < kCount; ++i) {
+      std::uint64_t node = nodes[i];
+      if constexpr (sizeof(Index) == 8) node = node < kNoNode ? node : kNoNode;
+      to[i] = node << kLabelBits;
     }
   }
   template <class Label, std::uint32_t kCount>
@@ -180,7 +183,8 @@ class GraphView {
   const GraphDataset& dataset_;
   const StopTable& stops_;
   const Home home_;
-  const std::byte* pointers_;
+  const RowPointers rows_;
+  const bool wide_;  // values of indices have 64 bits
   const std::byte* indices_;
   const std::byte* labels_ = nullptr;
   const std::byte* node_labels_ = nullptr;
@@ -193,18 +197,5 @@ class GraphView {
   std::uint32_t node_label_bytes_ = 0;  // 0: closures stop nowhere
   Status status_;
 };
-
-/// Calls `use` with a GraphView of the dataset, of the type that its arrays need.
-template <class Use>
-auto WithGraphView(const GraphDataset& dataset, const StopTable& stops, Use use) {
-  const bool wide_pointers = DTypeSize(dataset.indptr().type.dtype) == 8;
-  const bool wide_indices = DTypeSize(dataset.indices().type.dtype) == 8;
-  if (wide_pointers && wide_indices) {
-    return use(GraphView<std::uint64_t, std::uint64_t>(dataset, stops));
-  }
-  if (wide_pointers) return use(GraphView<std::uint64_t, std::uint32_t>(dataset, stops));
-  if (wide_indices) return use(GraphView<std::uint32_t, std::uint64_t>(dataset, stops));
-  return use(GraphView<std::uint32_t, std::uint32_t>(dataset, stops));
-}
 
 }  // namespace millrace

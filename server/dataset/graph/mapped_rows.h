@@ -10,19 +10,20 @@
 #include "common/base/dtype.h"
 #include "common/base/result.h"
 #include "server/dataset/graph/graph_dataset.h"
+#include "server/dataset/graph/row_pointers.h"
 
 namespace millrace {
 
-/// Pointer and Index: the unsigned types as wide as the values of indptr and of indices.
-template <class Pointer, class Index>
+/// Index: the unsigned type as wide as the values of indices.
+template <class Index>
 class MappedRows {
  public:
   using Node = Index;
 
-  /// REQUIRES: the dataset's arrays have these types.
+  /// REQUIRES: the dataset's arrays have this type.
   explicit MappedRows(const GraphDataset& dataset)
       : dataset_(&dataset),
-        pointers_(dataset.indptr().data),
+        rows_(dataset.indptr()),
         indices_(dataset.indices().data),
         labels_(dataset.Find("edge_label")),
         nodes_(dataset.nodes()),
@@ -33,7 +34,7 @@ class MappedRows {
 
   /// Ask the processor for what LoadRow and LoadEntry read: a row soon, and entries later.
   void AskForRow(Node node) const {
-    AskForNearLine(pointers_ + std::uint64_t{node} * sizeof(Pointer));
+    AskForNearLine(rows_.BeginAt(node));
   }
   void AskForEntry(std::uint64_t place) const { AskForLine(indices_ + place * sizeof(Index)); }
   void AskForEntries(std::uint64_t place, std::uint64_t count) const {
@@ -41,10 +42,7 @@ class MappedRows {
   }
 
   bool LoadRow(Node node, std::uint64_t* begin, std::uint64_t* end) const {
-    const std::byte* const at = pointers_ + std::uint64_t{node} * sizeof(Pointer);
-    *begin = LoadOnce<Pointer>(at);
-    *end = LoadOnce<Pointer>(at + sizeof(Pointer));
-    return (*begin <= *end) & ((*end - *begin) >> 32 == 0) & (*end <= edges_);
+    return rows_.Load(node, edges_, begin, end);
   }
   Node LoadEntry(std::uint64_t place) const {
     return LoadOnce<Index>(indices_ + place * sizeof(Index));
@@ -75,7 +73,7 @@ class MappedRows {
   }
 
   const GraphDataset* dataset_;
-  const std::byte* pointers_;
+  RowPointers rows_;
   const std::byte* indices_;
   const GraphArray* labels_;  // nullptr if there are none
   std::uint64_t nodes_;
@@ -86,12 +84,8 @@ class MappedRows {
 /// Calls `use` with MappedRows of the dataset, of the type that its arrays need.
 template <class Use>
 auto WithMappedRows(const GraphDataset& dataset, Use use) {
-  const bool wide_pointers = DTypeSize(dataset.indptr().type.dtype) == 8;
-  const bool wide_indices = DTypeSize(dataset.indices().type.dtype) == 8;
-  if (wide_pointers && wide_indices) return use(MappedRows<std::uint64_t, std::uint64_t>(dataset));
-  if (wide_pointers) return use(MappedRows<std::uint64_t, std::uint32_t>(dataset));
-  if (wide_indices) return use(MappedRows<std::uint32_t, std::uint64_t>(dataset));
-  return use(MappedRows<std::uint32_t, std::uint32_t>(dataset));
+  const bool wide = DTypeSize(dataset.indices().type.dtype) == sizeof(std::uint64_t);
+  return wide ? use(MappedRows<std::uint64_t>(dataset)) : use(MappedRows<std::uint32_t>(dataset));
 }
 
 }  // namespace millrace

@@ -79,13 +79,13 @@ class RootSource final : public RootListSource {
 };
 
 /// Reads closures, one after the other or several in turns. Builder: ClosureBuilder or
-/// ClosureInTurns, over a View.
-template <class View, class Builder>
+/// ClosureInTurns, over a GraphView.
+template <class Builder>
 class RootReader final : public ExampleReader {
  public:
-  RootReader(const RootSource& source, View view)
+  explicit RootReader(const RootSource& source)
       : source_(source),
-        view_(std::move(view)),
+        view_(source.dataset(), source.stops()),
         groups_(source.graph_tables().edge_classes(), source.dataset().edge_labels()),
         places_(source.dataset().edge_labels()) {
     for (std::size_t i = 0; i < (Builder::kTakesTurns ? kClosuresInTurns : 1); ++i) {
@@ -171,27 +171,22 @@ class RootReader final : public ExampleReader {
   }
 
   const RootSource& source_;
-  View view_;
+  GraphView view_;
   EdgeGroups groups_;
   EdgePlaces places_;
   std::vector<Graph> graphs_;
 };
 
 std::unique_ptr<ExampleReader> RootSource::NewReader() const {
-  return WithGraphView(dataset(), stops_, [this](auto view) -> std::unique_ptr<ExampleReader> {
-    using View = decltype(view);
-    switch (kernel_) {
-      case ClosureKernel::kArray:
-        return std::make_unique<RootReader<View, ClosureBuilder<View, StampedArray>>>(
-            *this, std::move(view));
-      case ClosureKernel::kTable:
-        return std::make_unique<RootReader<View, ClosureBuilder<View, StampedTable>>>(
-            *this, std::move(view));
-      case ClosureKernel::kInTurns:
-        break;
-    }
-    return std::make_unique<RootReader<View, ClosureInTurns<View>>>(*this, std::move(view));
-  });
+  switch (kernel_) {
+    case ClosureKernel::kArray:
+      return std::make_unique<RootReader<ClosureBuilder<GraphView, StampedArray>>>(*this);
+    case ClosureKernel::kTable:
+      return std::make_unique<RootReader<ClosureBuilder<GraphView, StampedTable>>>(*this);
+    case ClosureKernel::kInTurns:
+      break;
+  }
+  return std::make_unique<RootReader<ClosureInTurns<GraphView>>>(*this);
 }
 
 std::unique_ptr<const ExampleNames> RootSource::NewNames() const {

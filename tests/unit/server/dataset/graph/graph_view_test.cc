@@ -34,8 +34,8 @@ struct Found {
   friend bool operator==(const Found&, const Found&) = default;
 };
 
-template <class Builder, class View>
-Found Build(const GraphDataset& dataset, View& view, std::span<const std::uint64_t> roots,
+template <class Builder>
+Found Build(const GraphDataset& dataset, GraphView& view, std::span<const std::uint64_t> roots,
             const ClosureOptions& options) {
   Builder builder(dataset.nodes(), options);
   Closure closure;
@@ -62,17 +62,15 @@ Found Build(const GraphDataset& dataset, View& view, std::span<const std::uint64
 /// The closure by every kernel, which have to agree.
 Found Closures(const GraphDataset& dataset, const std::vector<std::uint64_t>& roots,
                const ClosureOptions& options, const StopTable& stops) {
-  return WithGraphView(dataset, stops, [&](auto view) {
-    using View = decltype(view);
-    const Found array = Build<ClosureBuilder<View, StampedArray>>(dataset, view, roots, options);
-    const Found table = Build<ClosureBuilder<View, StampedTable>>(dataset, view, roots, options);
-    CHECK(array == table);
-    if (options.order == ClosureOrder::kBreadthFirst) {
-      const Found turns = Build<ClosureInTurns<View>>(dataset, view, roots, options);
-      CHECK(array == turns);
-    }
-    return array;
-  });
+  GraphView view(dataset, stops);
+  const Found array = Build<ClosureBuilder<GraphView, StampedArray>>(dataset, view, roots, options);
+  const Found table = Build<ClosureBuilder<GraphView, StampedTable>>(dataset, view, roots, options);
+  CHECK(array == table);
+  if (options.order == ClosureOrder::kBreadthFirst) {
+    const Found turns = Build<ClosureInTurns<GraphView>>(dataset, view, roots, options);
+    CHECK(array == turns);
+  }
+  return array;
 }
 
 /// Breadth first, written down plainly.
