@@ -9,7 +9,8 @@ set(modules base system access security epoch tune tensor math expr operations c
   batch_layout batch operands expand convert transport transport_grpc transport_shm session_machine
   client_api device session_run viz client_coq)
 # A fast build has the sources of several modules in blocks (cmake/FastBuild.cmake).
-foreach(name ${modules} block_common block_client)
+set(blocks block_common block_common_machines block_client block_client_machines)
+foreach(name ${modules} ${blocks})
   foreach(target millrace_${name} millrace_${name}_hot)
     if(TARGET ${target})
       install(TARGETS ${target}
@@ -19,10 +20,12 @@ foreach(name ${modules} block_common block_client)
 endforeach()
 install(TARGETS millrace_proto millrace_services millrace_client
   EXPORT MillraceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT Development)
-foreach(block block_common block_common_hot block_client block_client_hot)
-  if(TARGET millrace_${block})
-    target_link_libraries(millrace_${block} PUBLIC $<INSTALL_INTERFACE:millrace::client>)
-  endif()
+foreach(block ${blocks})
+  foreach(target millrace_${block} millrace_${block}_hot)
+    if(TARGET ${target})
+      target_link_libraries(${target} PUBLIC $<INSTALL_INTERFACE:millrace::client>)
+    endif()
+  endforeach()
 endforeach()
 
 foreach(header

@@ -13,7 +13,7 @@ struct NamedType {
 };
 
 // In the order of their numbers.
-constexpr std::array kAll = {
+constexpr std::array kAllTypes = {
     NamedType{DType::kUint8, "uint8", 1},       NamedType{DType::kUint16, "uint16", 2},
     NamedType{DType::kUint32, "uint32", 4},     NamedType{DType::kUint64, "uint64", 8},
     NamedType{DType::kInt8, "int8", 1},         NamedType{DType::kInt16, "int16", 2},
@@ -23,31 +23,31 @@ constexpr std::array kAll = {
     NamedType{DType::kFloat64, "float64", 8}};
 
 constexpr bool IsInOrder() {
-  for (std::size_t i = 0; i < kAll.size(); ++i) {
-    if (static_cast<std::size_t>(kAll[i].dtype) != i) return false;
+  for (std::size_t i = 0; i < kAllTypes.size(); ++i) {
+    if (static_cast<std::size_t>(kAllTypes[i].dtype) != i) return false;
   }
-  return kAll.size() == kDTypes;
+  return kAllTypes.size() == kDTypes;
 }
 static_assert(IsInOrder());
 
 constexpr int Bits(DType dtype) {
-  return static_cast<int>(8 * kAll[static_cast<std::size_t>(dtype)].size);
+  return static_cast<int>(8 * kAllTypes[static_cast<std::size_t>(dtype)].size);
 }
 
 }  // namespace
 
 std::uint32_t DTypeSize(DType dtype) {
   const auto i = static_cast<std::size_t>(dtype);
-  return i < kAll.size() ? kAll[i].size : 0;
+  return i < kAllTypes.size() ? kAllTypes[i].size : 0;
 }
 
 std::string_view DTypeName(DType dtype) {
   const auto i = static_cast<std::size_t>(dtype);
-  return i < kAll.size() ? kAll[i].name : "unknown";
+  return i < kAllTypes.size() ? kAllTypes[i].name : "unknown";
 }
 
 std::optional<DType> DTypeFromName(std::string_view name) {
-  for (const NamedType& one : kAll) {
+  for (const NamedType& one : kAllTypes) {
     if (one.name == name) return one.dtype;
   }
   return std::nullopt;

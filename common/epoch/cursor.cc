@@ -22,7 +22,7 @@ std::string_view CutAt(char separator, std::string_view& rest) {
 
 /// `text` as messages show it: unprintable characters replaced, and cut, in case it is a whole
 /// wrong file.
-std::string Shown(std::string_view text) {
+std::string ShownCursor(std::string_view text) {
   constexpr std::size_t kMost = 80;
   std::string shown(text.substr(0, kMost));
   for (char& c : shown) {
@@ -45,16 +45,16 @@ Status ParseEntry(std::string_view text, CursorEntry& entry) {
   auto order = Fingerprint::FromString(fingerprint);
   if (!order.ok()) {
     return InvalidArgument(
-        fmt::format("'{}' does not begin with a fingerprint: {}", Shown(whole), kForm));
+        fmt::format("'{}' does not begin with a fingerprint: {}", ShownCursor(whole), kForm));
   }
   entry.order = *order;
   if (!ParsePart(epoch, entry.position.epoch)) {
     return InvalidArgument(
-        fmt::format("epoch '{}' is no number from 0 to 2^64 - 1: {}", Shown(epoch), kForm));
+        fmt::format("epoch '{}' is no number from 0 to 2^64 - 1: {}", ShownCursor(epoch), kForm));
   }
   if (!ParsePart(text, entry.position.example)) {
     return InvalidArgument(
-        fmt::format("example '{}' is no number from 0 to 2^64 - 1: {}", Shown(text), kForm));
+        fmt::format("example '{}' is no number from 0 to 2^64 - 1: {}", ShownCursor(text), kForm));
   }
   return OkStatus();
 }
@@ -75,7 +75,7 @@ Result<Cursor> Cursor::Parse(std::string_view text) {
   const std::string_view version = CutAt(',', rest);
   std::uint64_t number = 0;
   if (version.empty() || version.front() != 'v' || !ParsePart(version.substr(1), number)) {
-    return InvalidArgument(fmt::format("'{}' is no cursor: {}", Shown(text), kForm));
+    return InvalidArgument(fmt::format("'{}' is no cursor: {}", ShownCursor(text), kForm));
   }
   if (number != kVersion) {
     return FailedPrecondition(fmt::format(

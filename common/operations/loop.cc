@@ -13,7 +13,7 @@ namespace millrace {
 namespace {
 
 // Blocks of small units have about so many values; a larger unit is a block up to kMaxBlock.
-constexpr std::uint64_t kBlock = 1024;
+constexpr std::uint64_t kLoopBlock = 1024;
 constexpr std::uint64_t kMaxBlock = 4096;
 constexpr std::size_t kMaxValueBytes = 8;
 // Larger outputs do not stay in the nearest caches, and are written past them.
@@ -47,7 +47,7 @@ Loop::Loop(const LoopPlan& plan) {
   // Places of a tile are numbers of 32 bits.
   const std::uint64_t most =
       std::max<std::uint64_t>(1, (std::uint64_t{1} << 31) / (8 * in_unit_bytes_));
-  tile_units_ = std::clamp<std::uint64_t>(kBlock / out_values_, 1, most);
+  tile_units_ = std::clamp<std::uint64_t>(kLoopBlock / out_values_, 1, most);
   // Whole groups of eight units, so that tables of bits fit into tiles.
   if (tile_units_ > 8) tile_units_ -= tile_units_ % 8;
   if (!plan.map().empty()) AddMap(plan);

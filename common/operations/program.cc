@@ -26,15 +26,15 @@ Status CheckSize(std::span<const std::byte> room, const TensorView& view) {
 }
 
 /// No batch has a larger tensor. Padding to the longest row of foreign data could ask for any size.
-constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 38;
+constexpr std::uint64_t kMaxResultBytes = std::uint64_t{1} << 38;
 
 Status CheckBytes(const TensorView& view) {
   const std::uint64_t units = view.units();
   const std::uint64_t unit = view.type->UnitBytes();
-  if (unit == 0 || units <= kMaxTensorBytes / unit) return OkStatus();
+  if (unit == 0 || units <= kMaxResultBytes / unit) return OkStatus();
   return ResourceExhausted(fmt::format("{} with {} units of {} bytes is larger than {} GiB",
                                        DescribeTensorType(*view.type), units, unit,
-                                       kMaxTensorBytes >> 30));
+                                       kMaxResultBytes >> 30));
 }
 
 }  // namespace

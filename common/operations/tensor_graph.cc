@@ -16,7 +16,7 @@ constexpr std::string_view kLength = ".length";
 constexpr std::size_t kMaxDepth = 500;
 
 /// Words of letters, digits and _, joined by dots.
-bool IsName(std::string_view name) {
+bool IsTensorName(std::string_view name) {
   const auto is_letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
   };
@@ -64,7 +64,7 @@ class TensorGraphBinder {
     }
     for (const TensorDefinition& definition : text_.definitions) {
       const std::string& name = definition.name;
-      if (!IsName(name)) {
+      if (!IsTensorName(name)) {
         return InvalidArgument(name + ": a name is a word of letters, digits and _");
       }
       if (numbers_.contains(name)) {

@@ -42,7 +42,7 @@ std::uint64_t CookieOf(int file) {
 
 /// Ends a connection whose file another thread may close, or have closed. Its owner sees that it
 /// has ended. False if that is not possible now.
-bool End(std::size_t number, std::uint64_t cookie) {
+bool EndConnection(std::size_t number, std::uint64_t cookie) {
   const int held = fcntl(static_cast<int>(number), F_DUPFD_CLOEXEC, 0);
   if (held < 0) return false;
   const bool ended = CookieOf(held) == cookie && shutdown(held, SHUT_RDWR) == 0;
@@ -146,7 +146,7 @@ std::vector<std::string> UnfinishedMessages::Enforce() {
   for (const Sender& sender : senders) {
     if (all <= most) break;
     const Connection& connection = connections_[sender.connection];
-    if (!End(sender.connection, connection.cookie)) continue;
+    if (!EndConnection(sender.connection, connection.cookie)) continue;
     all -= sender.unfinished;
     ended.push_back(connection.peer);
     Forget(sender.connection);
