@@ -8,7 +8,7 @@
 
 option(MILLRACE_FAST_BUILD "compile many sources at once, for a build from nothing" OFF)
 set(MILLRACE_FAST_BUILD_BATCH 16 CACHE STRING "sources of a target that are compiled at once")
-# Four times this size saves nothing more, and a quarter of it takes half as long again. A compiler
+# Larger units save nothing more, and units of a quarter of it take half as long again. A compiler
 # takes 2 GB for such a unit.
 set(MILLRACE_FAST_BUILD_BYTES 520000 CACHE STRING "size of the units of joined modules")
 
@@ -93,40 +93,39 @@ function(millrace_block_of dir block)
   set(${block} block_${side} PARENT_SCOPE)
 endfunction()
 
-# Adds the sources of a module to its block. `block` of the caller is the name of that. Machines have
-# a block of their own, because tests/sim links their mutants in its place.
+# Adds sources of a module to a block, with the options of the compiled headers.
+function(millrace_add_to_block name block headers sources links)
+  if(NOT TARGET millrace_${block})
+    add_library(millrace_${block} STATIC)
+    millrace_link(millrace_${block} "" "")
+    # A unit that is linked can need one of another block, and that one of this block again.
+    set_target_properties(millrace_${block} PROPERTIES UNITY_BUILD OFF EXPORT_NAME ${block}
+      LINK_INTERFACE_MULTIPLICITY 4 JOB_POOL_COMPILE joined_units)
+    if(block MATCHES "_hot$")
+      target_compile_options(millrace_${block} PRIVATE ${MILLRACE_HOT_OPTIONS})
+    endif()
+    millrace_use_common_headers(millrace_${block} ${headers})
+    set_property(GLOBAL APPEND PROPERTY MILLRACE_BLOCKS ${block})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_SOURCES_OF_${block} ${sources})
+  # A module may have a library too, of sources that are compiled alone.
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_LINKS_OF_${block} millrace_${name} ${links})
+  millrace_use(millrace_${name} millrace_${block})
+endfunction()
+
+# Adds the sources of a module to its blocks. `block` of the caller is the name of that of the cold
+# ones. Machines have blocks of their own, because tests/sim links their mutants in their place.
 function(millrace_join name dir machine cold hot links)
   millrace_block_of(${dir} block)
   if(machine)
     string(APPEND block _machines)
   endif()
-  foreach(part cold hot)
-    set(target ${block})
-    if("${part}" STREQUAL "hot")
-      string(APPEND target _hot)
-    endif()
-    if(NOT ${part})
-      continue()
-    endif()
-    if(NOT TARGET millrace_${target})
-      add_library(millrace_${target} STATIC)
-      millrace_link(millrace_${target} "" "")
-      # A unit that is linked can need one of another block, and that one of this block again.
-      set_target_properties(millrace_${target} PROPERTIES UNITY_BUILD OFF EXPORT_NAME ${target}
-        LINK_INTERFACE_MULTIPLICITY 4 JOB_POOL_COMPILE joined_units)
-      if("${part}" STREQUAL "hot")
-        target_compile_options(millrace_${target} PRIVATE ${MILLRACE_HOT_OPTIONS})
-        millrace_use_common_headers(millrace_${target} millrace_common_headers_hot)
-      else()
-        millrace_use_common_headers(millrace_${target} millrace_common_headers)
-      endif()
-      set_property(GLOBAL APPEND PROPERTY MILLRACE_BLOCKS ${target})
-    endif()
-    set_property(GLOBAL APPEND PROPERTY MILLRACE_SOURCES_OF_${target} ${${part}})
-    # A module may have a library too, of sources that are compiled alone.
-    set_property(GLOBAL APPEND PROPERTY MILLRACE_LINKS_OF_${target} millrace_${name} ${links})
-    millrace_use(millrace_${name} millrace_${target})
-  endforeach()
+  if(cold)
+    millrace_add_to_block(${name} ${block} millrace_common_headers "${cold}" "${links}")
+  endif()
+  if(hot)
+    millrace_add_to_block(${name} ${block}_hot millrace_common_headers_hot "${hot}" "${links}")
+  endif()
   set(block ${block} PARENT_SCOPE)
 endfunction()
 

@@ -17,6 +17,10 @@ def events_of(c, kind, peer):
     return [e for e in events(c, kind) if e["peer"] == peer]
 
 
+def steps(c):
+    return sum(int(consumer["step"]) for consumer in c.status()["consumers"])
+
+
 def kill_worker(c, name):
     """Kills a worker that has leases which it cannot have answered; returns the events of its loss
     and of its leases. There may be no leases, if all that it had was sent, or was copied."""
@@ -25,7 +29,9 @@ def kill_worker(c, name):
              "the worker gets no lease")
     doomed.stop()
     # The dispatcher does not know that yet, and gives it more, for what consumers take meanwhile.
-    time.sleep(1)
+    before = steps(c)
+    wait_for(lambda: steps(c) >= before + 40 or events_of(c, "worker_lost", name),
+             "consumers take no more")
     doomed.kill()
     lost = wait_for(lambda: events_of(c, "worker_lost", name), "nobody says that the worker is lost")
     for _ in tries(5):
