@@ -89,11 +89,20 @@ BatchWriter::BatchWriter(std::vector<Tensor> tensors, std::vector<EdgeGroup> edg
   }
 }
 
-std::vector<std::uint64_t> BatchWriter::PassesOfNext(std::size_t count) const {
-  if (passes_.empty()) return {};
+std::vector<std::uint64_t> BatchWriter::OfNext(const std::vector<std::uint64_t>& values,
+                                               std::size_t count) const {
+  if (values.empty()) return {};
   const std::size_t next = info_.example_ids.size() + info_.dropped.size();
-  const auto begin = passes_.begin() + static_cast<std::ptrdiff_t>(next);
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(next);
   return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+}
+
+std::vector<std::uint64_t> BatchWriter::PassesOfNext(std::size_t count) const {
+  return OfNext(passes_, count);
+}
+
+std::vector<std::uint64_t> BatchWriter::ChunksOfNext(std::size_t count) const {
+  return OfNext(chunks_, count);
 }
 
 void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
@@ -106,6 +115,7 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
   info_.dropped.clear();
   info_.bound.reset();
   passes_.clear();
+  chunks_.clear();
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     columns_[i].size = 0;
     columns_[i].late_rows = 0;

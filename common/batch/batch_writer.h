@@ -57,6 +57,12 @@ class BatchWriter {
   /// Those of the next `count` examples; none if all belong to the epoch.
   std::vector<std::uint64_t> PassesOfNext(std::size_t count) const;
 
+  /// Notes the number of the chunk, within its example, that each example of the batch is built
+  /// for. Without it they are built for themselves, or for all of their chunks.
+  void SetChunks(std::vector<std::uint64_t> chunks) { chunks_ = std::move(chunks); }
+  /// Those of the next `count` examples; none if SetChunks was not called for the batch.
+  std::vector<std::uint64_t> ChunksOfNext(std::size_t count) const;
+
   /// Notes the bound of the class of the batch's examples. REQUIRES: it is at most kMaxClassBound.
   void SetBound(std::optional<std::uint32_t> bound) { info_.bound = bound; }
 
@@ -208,6 +214,9 @@ class BatchWriter {
     }
   }
   [[gnu::cold]] void NoteOutside(std::size_t tensor, std::uint64_t value);
+  /// The values of the next `count` examples; none if there are none.
+  std::vector<std::uint64_t> OfNext(const std::vector<std::uint64_t>& values,
+                                    std::size_t count) const;
   /// Ends a row of the splits of examples, or of the graph of a merged batch.
   void EndRows(bool of_graphs);
   /// Whether all tensors with the splits of tensor `with` have as many rows.
@@ -222,6 +231,7 @@ class BatchWriter {
   BufferPool* pool_;
   BatchInfo info_;
   std::vector<std::uint64_t> passes_;  // empty: all are info_.epoch
+  std::vector<std::uint64_t> chunks_;  // empty: none
 };
 
 }  // namespace millrace

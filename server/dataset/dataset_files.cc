@@ -42,17 +42,23 @@ class Lister {
     fs::directory_iterator entry(dir_ / folder, error);
     for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
       const std::string last = entry->path().filename().string();
+      if (IsHidden(last)) continue;
       const std::string name = folder.empty() ? last : folder + "/" + last;
       std::error_code ignored;
-      const bool is_folder = entry->symlink_status(ignored).type() == fs::file_type::directory;
-      if (IsKeptName(name)) continue;
-      if (is_data_(last)) {
+      if (entry->is_directory(ignored)) {
+        (entry->is_symlink(ignored) ? listing_.linked_folders : folders).push_back(name);
+      } else if (is_data_(last) && MayBeFile(*entry)) {
         AddFile(name);
-      } else if (is_folder) {
-        folders.push_back(name);
       }
     }
     if (error) listing_.bad.push_back({folder, "the folder cannot be listed: " + error.message()});
+  }
+
+  /// Whether it is a regular file, or a link to nothing, or one of which nothing can be said.
+  static bool MayBeFile(const fs::directory_entry& entry) {
+    std::error_code ignored;
+    return entry.is_regular_file(ignored) ||
+           (!entry.is_other(ignored) && !entry.is_directory(ignored));
   }
 
   void AddFile(const std::string& name) {
@@ -117,7 +123,7 @@ Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad) {
   return DataLoss(std::move(message));
 }
 
-bool IsKeptName(std::string_view name) { return name.starts_with(".millrace."); }
+bool IsHidden(std::string_view last) { return last.starts_with('.'); }
 
 Status CheckFolder(const fs::path& dir) {
   std::error_code error;
@@ -147,11 +153,31 @@ Result<DatasetListing> ListDataset(const fs::path& dir, IsDataFile is_data, std:
   MILLRACE_RETURN_IF_ERROR(CheckFolder(dir));
   DatasetListing listing = Lister(dir, is_data).Run();
   if (listing.names.empty() && listing.bad.empty()) {
+    std::string unseen;
+    if (!listing.linked_folders.empty()) {
+      unseen = fmt::format(" (links to folders, such as {}, are not followed)",
+                           Escaped(listing.linked_folders.front()));
+    }
     return InvalidArgument(
-        fmt::format("no {} below {}; give the folder of a dataset", what, dir.string()));
+        fmt::format("no {} below {}{}; give the folder of a dataset", what, dir.string(), unseen));
   }
   SortByName(listing);
   return listing;
+}
+
+std::string DescribeLinkedFolders(const fs::path& dir) {
+  constexpr std::size_t kListed = 20;
+  std::vector<std::string> links =
+      Lister(dir, [](std::string_view) { return false; }).Run().linked_folders;
+  std::sort(links.begin(), links.end(), NameLess);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(links.size(), kListed); ++i) {
+    text += fmt::format("  not followed, a link to a folder: {}\n", Escaped(links[i]));
+  }
+  if (links.size() > kListed) {
+    text += fmt::format("  and {} more links to folders\n", links.size() - kListed);
+  }
+  return text;
 }
 
 bool NameLess(std::string_view a, std::string_view b) {

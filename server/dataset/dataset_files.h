@@ -36,17 +36,17 @@ Status BadFilesStatus(std::string_view what, std::vector<BadFile> bad);
 struct DatasetListing {
   std::vector<std::string> names;  // paths below the folder, with '/'
   std::vector<FileIdentity> identities;
-  // Files that are not regular or cannot be read, names that are not UTF-8, folders that cannot be
-  // read.
+  // Files that cannot be read, names that are not UTF-8, folders that cannot be read.
   std::vector<BadFile> bad;
+  std::vector<std::string> linked_folders;  // links to folders, which are not followed
 };
 
 /// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if it cannot be listed.
 Status CheckFolder(const std::filesystem::path& dir);
 
-/// Whether a name in a dataset's folder is of what Millrace keeps there: its index, and columns. That
-/// is no part of the dataset. Others may not be able to read it, since it is its user's alone.
-bool IsKeptName(std::string_view name);
+/// Whether the last part of a name says that nothing there is part of a dataset, as it begins with a
+/// dot: what programs keep for themselves, and Millrace too (index, columns).
+bool IsHidden(std::string_view last);
 
 /// Whether a file belongs to datasets of a kind, by the last part of its name.
 using IsDataFile = bool (*)(std::string_view last);
@@ -56,11 +56,16 @@ bool IsBinFile(std::string_view last);
 /// Whether ListDataset would find a file, good or bad. Stops at the first one.
 bool HasDatasetFile(const std::filesystem::path& dir, IsDataFile is_data = IsBinFile);
 
-/// Lists a folder, ordered by NameLess. Links to files are followed, links to folders are not.
+/// Lists a folder, ordered by NameLess: the regular files whose names are those of data, at any
+/// depth. Nothing that is hidden counts. Links to files are followed, links to folders are not.
 /// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if the folder cannot be
 /// listed or has no file of the dataset. `what`: such a file, for the message.
 Result<DatasetListing> ListDataset(const std::filesystem::path& dir, IsDataFile is_data = IsBinFile,
                                    std::string_view what = "*.bin file");
+
+/// Lines that name the links to folders below a dataset's folder, for people; empty if there are
+/// none.
+std::string DescribeLinkedFolders(const std::filesystem::path& dir);
 
 /// Whether `a` comes before `b` if both are compared part by part, from left to right: "a/c1/d.bin"
 /// comes before "a/c1.bin".

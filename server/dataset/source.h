@@ -160,6 +160,9 @@ class Source {
   virtual std::uint64_t whole_examples() const { return examples(); }
   /// REQUIRES: example < whole_examples().
   virtual ChunkIds ChunksOf(ExampleId example) const { return {example}; }
+  /// Whether each chunk of an example is to be built for itself, because something draws in it
+  /// (BatchWriter::SetChunks). Otherwise all its chunks are of one build.
+  virtual bool draws_by_chunk() const { return false; }
   /// Paths of the ragged tensors whose places other tensors count. These must not be cut.
   virtual std::vector<std::string> counted_tensors() const { return {}; }
 

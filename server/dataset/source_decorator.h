@@ -47,6 +47,7 @@ class SourceDecorator : public Source {
   ExampleChunk ChunkOf(ExampleId id) const override { return source_->ChunkOf(id); }
   std::uint64_t whole_examples() const override { return source_->whole_examples(); }
   ChunkIds ChunksOf(ExampleId example) const override { return source_->ChunksOf(example); }
+  bool draws_by_chunk() const override { return source_->draws_by_chunk(); }
   std::vector<std::string> counted_tensors() const override { return source_->counted_tensors(); }
 
   const std::vector<TensorSpec>& tensors() const override { return source_->tensors(); }

@@ -175,6 +175,7 @@ class PlanLibrary {
     std::shared_ptr<const Dataset> dataset;
     std::shared_ptr<const DatasetKind> kind;
     const PlanParts* parts;
+    std::string branch = {};  // its name, if a mix draws from several
   };
 
   Result<std::shared_ptr<Entry>> Find(const std::string& dataset_id) const;

@@ -144,11 +144,12 @@ Result<PlanLibrary::SourceWithTensors> PlanLibrary::SourceOf(
   MILLRACE_ASSIGN_OR_RETURN(
       std::shared_ptr<const Source> source,
       drawn.kind->sources().Make(parts.Get<SourcePart>().name, drawn.dataset, parts));
-  const auto seed = static_cast<std::uint64_t>(parts.Get<ShufflePart>().seed.value_or(0));
+  const FunctionChance chance = {
+      static_cast<std::uint64_t>(parts.Get<ShufflePart>().seed.value_or(0)), drawn.branch};
   const TensorReaders readers = {ColumnsReadBy(parts), std::move(mix)};
   MILLRACE_ASSIGN_OR_RETURN(
       const TensorFunctions functions,
-      TensorFunctions::Open(parts.Get<TensorsPart>(), readers, *source, seed, options_.plugins));
+      TensorFunctions::Open(parts.Get<TensorsPart>(), readers, *source, chance, options_.plugins));
   TensorsPart rest = functions.Rest(source->tensors());
   MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
   MILLRACE_ASSIGN_OR_RETURN(source, AddCache(parts, std::move(source)));
@@ -171,6 +172,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& p
   }
   for (const BranchPart& branch : branches) {
     MILLRACE_ASSIGN_OR_RETURN(drawn.emplace_back(), Draw(branch.dataset, branch.parts));
+    drawn.back().branch = branch.name;
     key += branch.dataset + ' ';
   }
   for (const Drawn& one : drawn) digests.push_back(one.dataset->digest());
@@ -225,7 +227,7 @@ Result<PlanLibrary::SourceWithTensors> PlanLibrary::MixOf(const std::vector<Draw
       std::shared_ptr<const Source> source,
       MakeMixedSource(std::move(mixed), tensors, parts.Get<MixPart>().joint_tables));
   MILLRACE_ASSIGN_OR_RETURN(const TensorFunctions functions,
-                            TensorFunctions::Open(tensors, {}, *source, 0, options_.plugins));
+                            TensorFunctions::Open(tensors, {}, *source, {}, options_.plugins));
   TensorsPart rest = functions.Rest(source->tensors());
   MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
   MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));

@@ -14,6 +14,7 @@
 #include "common/base/result.h"
 #include "common/base/time.h"
 #include "common/tensor/tensor_type.h"
+#include "server/plugin/reply/chance_key.h"
 
 namespace millrace {
 
@@ -64,9 +65,7 @@ struct PluginObject {
   Duration timeout = std::chrono::seconds(60);  // of one example
   std::vector<PluginTensor> inputs;             // of a function: given as arguments of these names
   std::vector<PluginTensor> outputs;            // of a function; a source says itself
-  /// Identifies the operation, in hex, and its seed. They make the keys of generators.
-  std::string fingerprint;
-  std::uint64_t seed = 0;
+  ChanceOrigin chance;                          // of the keys of generators
 
   /// "asr_data:Corpus"
   std::string ToString() const { return module + ":" + name; }

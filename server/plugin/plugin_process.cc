@@ -221,6 +221,10 @@ Status PluginProcess::Column(const std::string& name, std::uint64_t begin, std::
   return OkStatus();
 }
 
+/// The generators that `random: true` seeds, in the order in which their seeds lie.
+constexpr std::array<std::string_view, 3> kSeeded = {"random", "numpy", "torch"};
+constexpr std::size_t kKeyBytes = sizeof(ChanceKey);
+
 Result<std::string> PluginProcess::Prepare(const PluginRequest& request,
                                            std::span<const std::size_t> rows, bool uses_chance,
                                            bool at_once, const ReplyLayout& layout,
@@ -229,7 +233,9 @@ Result<std::string> PluginProcess::Prepare(const PluginRequest& request,
   PlaceMaker places;
   const std::uint64_t ids = places.Take(8 * rows.size());
   const std::uint64_t epochs = places.Take(8 * rows.size());
-  const std::uint64_t keys = places.Take(uses_chance ? 16 * rows.size() : 0);
+  const std::uint64_t keys = places.Take(uses_chance ? kKeyBytes * rows.size() : 0);
+  const std::uint64_t seeds =
+      places.Take(object.random ? kSeeded.size() * kKeyBytes * rows.size() : 0);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> inputs;  // values, splits
   for (const TensorView& view : request.inputs) {
     const std::uint64_t values = places.Take(UnitsOf(view, rows) * view.type->UnitBytes());
@@ -250,9 +256,15 @@ Result<std::string> PluginProcess::Prepare(const PluginRequest& request,
     std::memcpy(data + ids + 8 * i, &id, sizeof id);
     std::memcpy(data + epochs + 8 * i, &epoch, sizeof epoch);
     if (!uses_chance) continue;
-    const ChanceKey key = MakeChanceKey(object.seed, epoch, id, object.fingerprint);
-    std::memcpy(data + keys + 16 * i, &key.low, sizeof key.low);
-    std::memcpy(data + keys + 16 * i + 8, &key.high, sizeof key.high);
+    std::optional<std::uint64_t> chunk;
+    if (!request.chunks.empty()) chunk = request.chunks[rows[i]];
+    const ChanceKey key = MakeChanceKey(object.chance, epoch, id, chunk);
+    std::memcpy(data + keys + kKeyBytes * i, &key, kKeyBytes);
+    if (!object.random) continue;
+    for (std::size_t n = 0; n < kSeeded.size(); ++n) {
+      const ChanceKey seed = MakeSeed(key, kSeeded[n]);
+      std::memcpy(data + seeds + kKeyBytes * (kSeeded.size() * i + n), &seed, kKeyBytes);
+    }
   }
   std::vector<std::string> placed;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -260,10 +272,11 @@ Result<std::string> PluginProcess::Prepare(const PluginRequest& request,
     placed.push_back(fmt::format("[{}, {}]", inputs[i].first, inputs[i].second));
   }
   return fmt::format(
-      R"({{"build": {{"rows": {}, "ids": {}, "epochs": {}, "keys": {}, "inputs": [{}], )"
+      R"({{"build": {{"rows": {}, "ids": {}, "epochs": {}, "keys": {}, "seeds": {}, )"
+      R"("inputs": [{}], )"
       R"("outcomes": {}, "places": [{}], "heap": {}, "at_once": {}, "new_input": {}, )"
       R"("new_reply": {}}}}})",
-      rows.size(), ids, epochs, keys, fmt::join(placed, ", "), layout.outcomes,
+      rows.size(), ids, epochs, keys, seeds, fmt::join(placed, ", "), layout.outcomes,
       fmt::join(layout.places, ", "), layout.heap, JsonFlag(at_once), JsonFlag(new_input),
       JsonFlag(new_reply));
 }

@@ -20,10 +20,10 @@ std::string PluginObjectKey(const PluginObject& object) {
     }
     tensors += '|';
   }
-  return fmt::format("{}\n{}\n{}\n{} {} {}\n{}\n{}\n{}\n{} {}", object.ToString(), object.args,
+  return fmt::format("{}\n{}\n{}\n{} {} {}\n{}\n{}\n{}\n{} {} {}", object.ToString(), object.args,
                      object.folder, static_cast<int>(object.kind), object.per_batch, object.random,
                      fmt::join(object.drop, " "), object.timeout.count(), tensors,
-                     object.fingerprint, object.seed);
+                     object.chance.fingerprint, object.chance.seed, object.chance.tensor);
 }
 
 std::filesystem::path DefaultPluginCopies() {

@@ -20,6 +20,9 @@ struct PluginRequest {
   std::vector<std::uint64_t> ids;
   /// The pass that each example is built for; empty: 0 for all.
   std::vector<std::uint64_t> epochs = {};
+  /// The number of the chunk, within its example, that each row is built for; empty: examples are
+  /// not cut.
+  std::vector<std::uint64_t> chunks = {};
   /// The inputs of a function, in the order of PluginObject::inputs, with a row an example.
   std::vector<TensorView> inputs = {};
 };

@@ -13,7 +13,7 @@ FUNCTIONS = """
 import numpy as np
 
 __all__ = ["Numbers", "halves", "stats", "noise", "batch_rank", "picky", "wide", "again", "chosen",
-           "of_id", "of_board"]
+           "of_id", "of_board", "draw", "draw_all", "unseeded"]
 
 
 class Numbers:
@@ -50,6 +50,20 @@ def noise(x, rng):
 
 def batch_rank(n):
     return np.argsort(np.argsort(n)).astype(np.int64)
+
+
+def draw(n, rng):
+    return rng.integers(1 << 62)
+
+
+def draw_all(n, rngs):
+    return np.array([rng.integers(1 << 62) for rng in rngs])
+
+
+def unseeded(n):
+    import random
+
+    return np.array([random.random(), np.random.random()])
 
 
 def picky(x, n, bad):
@@ -224,6 +238,66 @@ def test_chance_changes_with_the_epoch_and_is_the_same_from_any_fleet(plugins, t
                 assert [digests(session) for _ in range(2)] == expected
 
 
+@pytest.mark.parametrize("function, more", [("draw", {}), ("draw_all", {"per": "batch"})])
+def test_tensors_and_chunks_have_chance_of_their_own(plugins, function, more):
+    view = use(function, ["n"], "int64", **more)
+    text = pipeline({"view1": view, "view2": view}, ["view1", "view2", "n"])
+    rows = all_rows(millrace.reference(text, plugins=plugins), "view1", "view2", "n")
+    drawn = [value for _, *views, _ in rows for value in views]
+    assert len(rows) == 40 and len(set(drawn)) == 80
+    # The same views, whatever else there is and in whatever company.
+    alone = {**pipeline({"view2": view}, ["view2", "n"]), "batch": {"size": 3, "remainder": "keep"}}
+    views = {n: view2 for _, _, view2, n in rows}
+    assert all(views[n] == view2 for _, view2, n in
+               all_rows(millrace.reference(alone, plugins=plugins), "view2", "n"))
+
+    cut = {**pipeline({"view1": view}, ["view1", "n", "x", "chunk"]),
+           "chunk": {"tensor": "x", "size": 2, "step": 1}}
+    sizes = {}
+    for size in (64, 3):
+        cut["batch"] = {"size": size, "remainder": "keep"}
+        rows = all_rows(millrace.reference(cut, plugins=plugins), "view1", "n", "chunk")
+        sizes[size] = {(n, chunk): view1 for _, view1, n, chunk in rows}
+        assert len(sizes[size]) == 8 * (1 + 1 + 1 + 2 + 3)
+        assert len(set(sizes[size].values())) == 64  # a chunk has what no other one has
+    assert sizes[64] == sizes[3]
+
+
+def test_a_dropped_chunk_leaves_the_others(plugins, tmp_path):
+    text = """
+        __all__ = ["half"]
+
+        def half(n, rng):
+            if rng.random() < 0.5:
+                raise ValueError(n)
+            return n
+    """
+    more = {**plugins, "halving": write(tmp_path, "halving", text)}
+    cut = {**pipeline({"kept": {"python": "halving:half", "inputs": ["n"], "type": "int32",
+                                "drop": ["ValueError"]}}, ["kept", "n", "x", "chunk"]),
+           "chunk": {"tensor": "x", "size": 2, "step": 1}}
+    whole = None
+    for size in (64, 5):
+        cut["batch"] = {"size": size, "remainder": "keep"}
+        rows = all_rows(millrace.reference(cut, plugins=more), "kept", "n", "x", "chunk")
+        for _, kept, n, x, chunk in rows:
+            assert kept == n and list(x) == [n + i for i in range(n % 5)][chunk:chunk + 2]
+        found = sorted((n, chunk) for _, _, n, _, chunk in rows)
+        assert 10 < len(found) < 54
+        assert whole in (None, found)
+        whole = found
+    partly = {n for n, _ in whole if n % 5 == 4 and len([m for m, _ in whole if m == n]) < 3}
+    assert partly  # some example has chunks of both kinds
+
+
+def test_generators_that_are_seeded_have_streams_of_their_own(plugins):
+    view = use("unseeded", ["n"], "float64[2]", random=True)
+    rows = all_rows(millrace.reference(pipeline({"a": view, "b": view}, ["a", "b"]),
+                                       plugins=plugins), "a", "b")
+    drawn = [float(value) for _, *views in rows for pair in views for value in pair]
+    assert len(set(drawn)) == len(drawn) == 160
+
+
 def test_passes_of_a_mix_have_chance_of_their_own(plugins):
     branch = {"source": {"python": "maths:Numbers", "args": {"size": 6}}, "shuffle": {"seed": 1},
               "tensors": {"noisy": use("noise", ["x"], "float32[*]")}}
@@ -236,6 +310,7 @@ def test_passes_of_a_mix_have_chance_of_their_own(plugins):
         for row in rows_of(batch, "noisy", "n", "branch"):
             _, noisy, n, at = row
             seen.setdefault((n, at), []).append(tuple(noisy))
+    assert all(seen[n, "a"] != seen[n, "b"] for n, at in seen if at == "a" and n % 5)
     # 24 rows of each branch of 6 examples: four passes, each with other noise.
     for (n, _), values in seen.items():
         assert len(values) == 4

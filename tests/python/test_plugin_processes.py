@@ -11,7 +11,7 @@ import pytest
 from conftest import run
 from fleet import Fleet, config_of, family_of, gone
 from patience import tries
-from plugin_files import CORPUS, RANDOM, digests, of_plugin, write
+from plugin_files import CORPUS, RANDOM, all_rows, digests, of_plugin, write
 
 import millrace
 from millrace import _binaries
@@ -28,6 +28,74 @@ def test_a_plugins_processes_end_with_the_daemon(corpus, how):
     assert gone(family)
     session.close()
     server.close()
+
+
+FORKS = """
+    import multiprocessing
+    import os
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    __all__ = ["Terminated", "Handled"]
+
+    ASK = ("import signal as s; print(s.getsignal(s.SIGTERM) is s.SIG_DFL, "
+           "s.getsignal(s.SIGINT) is s.default_int_handler)")
+
+
+    class Terminated:
+        '''Whether a process goes on that is told to end right after it was forked.'''
+
+        def __len__(self):
+            return 60
+
+        def spec(self):
+            return {"lost": "int64"}
+
+        def __getitem__(self, i):
+            process = multiprocessing.Process(target=time.sleep, args=(600,))
+            process.start()
+            os.kill(process.pid, signal.SIGTERM if i % 2 else signal.SIGINT)
+            process.join(30)
+            lost = process.is_alive()
+            if lost:
+                process.kill()
+                process.join()
+            return {"lost": int(lost)}
+
+
+    class Handled:
+        '''Whether a program and a process have the usual handling of both signals.'''
+
+        def __len__(self):
+            return 1
+
+        def spec(self):
+            return {"program": "str", "process": "int64"}
+
+        def __getitem__(self, i):
+            program = subprocess.run([sys.executable, "-c", ASK], capture_output=True, text=True)
+            process = multiprocessing.Process(target=self.ask)
+            process.start()
+            process.join()
+            return {"program": program.stdout.strip(), "process": process.exitcode}
+
+        def ask(self):
+            usual = [signal.getsignal(number) is signal.SIG_DFL
+                     for number in (signal.SIGTERM, signal.SIGINT)]
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+            sys.exit(0 if all(usual) and not blocked else 1)
+"""
+
+
+def test_what_a_plugin_forks_ends_when_it_is_told_to(tmp_path):
+    plugins = {"forks": write(tmp_path, "forks", FORKS)}
+    rows = all_rows(millrace.reference(of_plugin("forks:Terminated"), plugins=plugins), "lost")
+    assert [lost for _, lost in rows] == [0] * 60
+    rows = all_rows(millrace.reference(of_plugin("forks:Handled"), plugins=plugins), "program",
+                    "process")
+    assert [(bytes(program), process) for _, program, process in rows] == [(b"True True", 0)]
 
 
 def test_a_plugins_processes_end_with_the_reference(corpus, tmp_path):

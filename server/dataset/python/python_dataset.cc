@@ -37,7 +37,7 @@ Result<std::shared_ptr<const PythonDataset>> PythonDataset::OfFolder(const fs::p
   for (fs::recursive_directory_iterator entry(dir, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().lexically_relative(dir).string();
-    if (IsKeptName(name)) {
+    if (IsHidden(entry->path().filename().string())) {
       entry.disable_recursion_pending();
       continue;
     }

@@ -42,6 +42,7 @@ Status FunctionReader::Append(std::span<const ExampleId> ids, BatchWriter& write
   if (ids.empty()) return OkStatus();
   dropped_.assign(ids.size(), false);
   passes_ = writer.PassesOfNext(ids.size());
+  chunks_ = writer.ChunksOfNext(ids.size());
   while (true) {
     MILLRACE_ASSIGN_OR_RETURN(const bool again, Build(ids, writer));
     if (!again) break;
@@ -55,15 +56,18 @@ Result<bool> FunctionReader::Build(std::span<const ExampleId> ids, const BatchWr
   std::vector<std::size_t> numbers;  // of the wanted ids
   std::vector<ExampleId> wanted;
   std::vector<std::uint64_t> passes;
+  std::vector<std::uint64_t> chunks;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (dropped_[i]) continue;
     numbers.push_back(i);
     wanted.push_back(ids[i]);
     if (!passes_.empty()) passes.push_back(passes_[i]);
+    if (!chunks_.empty()) chunks.push_back(chunks_[i]);
   }
   const std::uint64_t epoch = writer.info().epoch;
   examples_.Begin({}, epoch, 0, static_cast<std::uint32_t>(wanted.size()));
   examples_.SetPasses(std::move(passes));
+  examples_.SetChunks(std::move(chunks));
   MILLRACE_RETURN_IF_ERROR(reader_->Append(wanted, examples_));
   MILLRACE_RETURN_IF_ERROR(examples_.CheckComplete());
 
@@ -72,11 +76,13 @@ Result<bool> FunctionReader::Build(std::span<const ExampleId> ids, const BatchWr
   row_ids_.clear();
   request_.ids.clear();
   request_.epochs.clear();
+  request_.chunks.clear();
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (row_ids_.size() == rows.size() || rows[row_ids_.size()] != wanted[i]) continue;
     row_ids_.push_back(numbers[i]);
     request_.ids.push_back(wanted[i].value());
     request_.epochs.push_back(passes_.empty() ? epoch : passes_[numbers[i]]);
+    if (!chunks_.empty()) request_.chunks.push_back(chunks_[numbers[i]]);
   }
   last_.reset();
   if (row_ids_.empty()) return false;

@@ -64,6 +64,7 @@ class FunctionReader final : public ExampleReader {
   PluginRequest request_;
   std::vector<bool> dropped_;          // by the functions; of each id
   std::vector<std::uint64_t> passes_;  // of the ids; none if all belong to the epoch
+  std::vector<std::uint64_t> chunks_;  // of the ids; none if examples are not cut
   std::vector<std::size_t> row_ids_;   // of each row of the examples, the number of its id
   std::optional<PluginReply> last_;    // of the last call; it holds a process
 };

@@ -41,8 +41,9 @@ std::string IdentityOf(std::span<const OpenedCall> calls) {
   std::string text;
   for (const OpenedCall& opened : calls) {
     text += fmt::format("function={} args={} fingerprint={} files={}\n", opened.object.ToString(),
-                        opened.object.args, opened.object.fingerprint,
+                        opened.object.args, opened.object.chance.fingerprint,
                         opened.pool->facts().files.ToHex());
+    if (opened.pool->facts().uses_chance) text += fmt::format("chance {}\n", kChanceVersion);
   }
   return text;
 }
@@ -82,11 +83,8 @@ class FunctionSource final : public SourceDecorator {
     for (const OpenedCall& opened : plan_.calls) code += opened.pool->facts().environment;
     return code + probe_;
   }
-  bool varies() const override {
-    return source().varies() ||
-           std::any_of(plan_.calls.begin(), plan_.calls.end(),
-                       [](const OpenedCall& opened) { return opened.pool->facts().uses_chance; });
-  }
+  bool varies() const override { return source().varies() || draws(); }
+  bool draws_by_chunk() const override { return source().draws_by_chunk() || draws(); }
   /// Most of the time goes into the functions.
   std::string_view reading_stage() const override { return "python"; }
   const std::vector<TensorSpec>& tensors() const override { return tensors_; }
@@ -114,6 +112,12 @@ class FunctionSource final : public SourceDecorator {
   }
 
  private:
+  bool draws() const {
+    return std::any_of(plan_.calls.begin(), plan_.calls.end(), [](const OpenedCall& opened) {
+      return opened.pool->facts().uses_chance;
+    });
+  }
+
   const FunctionPlan plan_;
   const std::vector<TensorSpec> tensors_;
   const DropReasonNames reasons_;

@@ -18,7 +18,7 @@ namespace {
 
 /// The object of a call, as a plugin has to know it. `inputs` are the types of what it reads.
 Result<PluginObject> ObjectOf(const FunctionCall& call, const std::vector<TensorType>& inputs,
-                              std::uint64_t seed) {
+                              const FunctionChance& chance) {
   const PythonFunction& function = call.function;
   MILLRACE_ASSIGN_OR_RETURN(PluginObject object, ParsePluginObject(function.object));
   object.kind = PluginObject::Kind::kFunction;
@@ -40,8 +40,10 @@ Result<PluginObject> ObjectOf(const FunctionCall& call, const std::vector<Tensor
     object.outputs.push_back({name, output.type});
     identity += fmt::format("{}: {}\n", output.name, TensorTypeText(output.type));
   }
-  object.fingerprint = Xxh3(identity).ToHex();
-  object.seed = function.seed ? static_cast<std::uint64_t>(*function.seed) : seed;
+  object.chance.fingerprint = Xxh3(identity).ToHex();
+  object.chance.seed =
+      function.seed ? static_cast<std::uint64_t>(*function.seed) : chance.seed;
+  object.chance.tensor = chance.branch.empty() ? call.tensor : chance.branch + '.' + call.tensor;
   return object;
 }
 
@@ -54,7 +56,7 @@ std::vector<FunctionCall> CallsOf(const std::vector<OpenedCall>& opened) {
 }  // namespace
 
 Result<TensorFunctions> TensorFunctions::Open(const TensorsPart& part, const TensorReaders& readers,
-                                              const Source& source, std::uint64_t seed,
+                                              const Source& source, const FunctionChance& chance,
                                               std::shared_ptr<PluginRegistry> plugins) {
   TensorFunctions functions;
   MILLRACE_ASSIGN_OR_RETURN(functions.calls_, FunctionCalls::Find(part, readers));
@@ -74,7 +76,7 @@ Result<TensorFunctions> TensorFunctions::Open(const TensorsPart& part, const Ten
       FunctionGraph::Bind(functions.calls_.others(), calls, source.tensors(), source.arrays()));
   std::set<std::string> impure;
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    Result<PluginObject> object = ObjectOf(calls[i], graph.InputTypes(i), seed);
+    Result<PluginObject> object = ObjectOf(calls[i], graph.InputTypes(i), chance);
     if (!object.ok()) return located(calls[i], object.status());
     if (functions.plugins_ == nullptr) {
       return located(calls[i], FailedPrecondition(fmt::format(

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "common/base/result.h"
@@ -15,14 +16,20 @@
 
 namespace millrace {
 
+/// What the functions of a pipeline's tensors draw by.
+struct FunctionChance {
+  std::uint64_t seed = 0;      // of operations that have none
+  std::string branch = {};     // whose tensors they are; empty: those of the pipeline itself
+};
+
 class TensorFunctions {
  public:
   /// Starts the functions that something reads, over a source with these tensors. Takes no time if
-  /// there are none. `seed` is that of operations that have none. Errors are those of
+  /// there are none. Errors are those of
   /// FunctionCalls, FunctionGraph and PluginRegistry::Pool; FailedPrecondition if there are some
   /// and `plugins` is null.
   static Result<TensorFunctions> Open(const TensorsPart& part, const TensorReaders& readers,
-                                      const Source& source, std::uint64_t seed,
+                                      const Source& source, const FunctionChance& chance,
                                       std::shared_ptr<PluginRegistry> plugins);
 
   bool empty() const { return calls_.empty(); }

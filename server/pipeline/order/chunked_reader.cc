@@ -53,11 +53,12 @@ Status ChunkedReader::ReadSome(std::span<const ExampleId> ids, BatchWriter& writ
   MILLRACE_RETURN_IF_ERROR(Build(ids, writer.info().epoch));
   for (const ExampleId id : ids) {
     const auto [row, number] = chunks_->At(id.value());
+    const Wanted of{ExampleId(row), source_->draws_by_chunk() ? number : 0};
     const Built& example =
-        *std::lower_bound(built_.begin(), built_.end(), ExampleId(row),
-                          [](const Built& built, ExampleId wanted) { return built.id < wanted; });
+        *std::lower_bound(built_.begin(), built_.end(), of,
+                          [](const Built& built, const Wanted& it) { return built.wanted < it; });
     if (example.dropped) {
-      writer.AddDropped(example.id, *example.dropped);
+      writer.AddDropped(example.wanted.id, *example.dropped);
     } else {
       MILLRACE_RETURN_IF_ERROR(Copy(example, number, writer));
     }
@@ -66,23 +67,50 @@ Status ChunkedReader::ReadSome(std::span<const ExampleId> ids, BatchWriter& writ
 }
 
 Status ChunkedReader::Build(std::span<const ExampleId> ids, std::uint64_t epoch) {
+  const bool by_chunk = source_->draws_by_chunk();
   wanted_.clear();
-  for (const ExampleId id : ids) wanted_.emplace_back(chunks_->At(id.value()).row);
+  for (const ExampleId id : ids) {
+    const auto [row, number] = chunks_->At(id.value());
+    wanted_.push_back({ExampleId(row), by_chunk ? number : 0});
+  }
   std::sort(wanted_.begin(), wanted_.end());
   wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
+  // Readers tell rows from dropped examples by their ids, so each round has an example once.
+  std::vector<std::vector<Wanted>> rounds(1);
+  std::size_t round = 0;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    round = i > 0 && wanted_[i - 1].id == wanted_[i].id ? round + 1 : 0;
+    if (round == rounds.size()) rounds.emplace_back();
+    rounds[round].push_back(wanted_[i]);
+  }
   examples_.Begin({}, epoch, 0, static_cast<std::uint32_t>(wanted_.size()));
-  MILLRACE_RETURN_IF_ERROR(reader_->Append(wanted_, examples_));
-  MILLRACE_RETURN_IF_ERROR(examples_.CheckComplete());
-  // Those that were dropped are between the others, in the order in which they were wanted.
-  const BatchInfo& info = examples_.info();
-  auto dropped = info.dropped.begin();
-  std::uint64_t row = 0;
+  if (by_chunk) {
+    std::vector<std::uint64_t> chunks;
+    for (const std::vector<Wanted>& some : rounds) {
+      for (const Wanted& one : some) chunks.push_back(one.chunk);
+    }
+    examples_.SetChunks(std::move(chunks));
+  }
   built_.clear();
-  for (const ExampleId id : wanted_) {
-    if (dropped != info.dropped.end() && dropped->id == id) {
-      built_.push_back({id, 0, (dropped++)->reason});
+  for (const std::vector<Wanted>& some : rounds) MILLRACE_RETURN_IF_ERROR(BuildSome(some));
+  std::sort(built_.begin(), built_.end(),
+            [](const Built& a, const Built& b) { return a.wanted < b.wanted; });
+  return examples_.CheckComplete();
+}
+
+Status ChunkedReader::BuildSome(std::span<const Wanted> wanted) {
+  const BatchInfo& info = examples_.info();
+  std::uint64_t row = info.example_ids.size();
+  std::size_t drop = info.dropped.size();
+  ids_.clear();
+  for (const Wanted& one : wanted) ids_.push_back(one.id);
+  MILLRACE_RETURN_IF_ERROR(reader_->Append(ids_, examples_));
+  // Those that were dropped are between the others, in the order in which they were wanted.
+  for (const Wanted& one : wanted) {
+    if (drop < info.dropped.size() && info.dropped[drop].id == one.id) {
+      built_.push_back({one, 0, info.dropped[drop++].reason});
     } else {
-      built_.push_back({id, row++, std::nullopt});
+      built_.push_back({one, row++, std::nullopt});
     }
   }
   return OkStatus();
@@ -103,11 +131,11 @@ Status ChunkedReader::Copy(const Built& example, std::uint64_t number, BatchWrit
   const std::uint64_t length = whole.end - whole.begin;
   std::int64_t expected = 0;
   const ColumnValues column{cut_.column, {&expected, 1}};
-  source_->ReadColumns(example.id, {&column, 1});
+  source_->ReadColumns(example.wanted.id, {&column, 1});
   if (length != static_cast<std::uint64_t>(expected)) {
     return DataLoss(fmt::format(
         "example {}: {} has {} elements, but the column {} says {}, by which it is cut into chunks",
-        example.id.value(), source_->tensors()[cut_.tensor].path, length,
+        example.wanted.id.value(), source_->tensors()[cut_.tensor].path, length,
         source_->columns()[cut_.column], expected));
   }
   const Chunks::Extent extent = chunks_->ExtentOf(number, length);
@@ -121,7 +149,7 @@ Status ChunkedReader::Copy(const Built& example, std::uint64_t number, BatchWrit
                                     rows.begin * row_bytes, (rows.end - rows.begin) * row_bytes));
   }
   writer.AppendOne(splits_.size(), static_cast<std::int64_t>(number));
-  writer.EndExample(example.id);
+  writer.EndExample(example.wanted.id);
   return OkStatus();
 }
 

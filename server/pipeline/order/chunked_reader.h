@@ -37,9 +37,15 @@ class ChunkedReader final : public ExampleReader {
   Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override;
 
  private:
-  /// An example of which some chunks are wanted: the row where it was built, or why it was dropped.
-  struct Built {
+  /// An example that is built for some of its chunks, or all.
+  struct Wanted {
     ExampleId id;
+    std::uint64_t chunk = 0;  // for which it is built; 0 if all its chunks are of one build
+    friend auto operator<=>(const Wanted&, const Wanted&) = default;
+  };
+  /// The row where it was built, or why it was dropped.
+  struct Built {
+    Wanted wanted;
     std::uint64_t row = 0;
     std::optional<DropReason> dropped;
   };
@@ -47,8 +53,11 @@ class ChunkedReader final : public ExampleReader {
   ChunkedReader(const Source& source, const Chunks& chunks, const ChunkCut& cut,
                 std::unique_ptr<BufferPool> pool, BatchWriter examples);
   Status ReadSome(std::span<const ExampleId> ids, BatchWriter& writer);
-  /// Builds each example of which `ids` has chunks, once.
+  /// Builds the examples of which `ids` has chunks: each of them once, or, where something draws,
+  /// once for each chunk.
   Status Build(std::span<const ExampleId> ids, std::uint64_t epoch);
+  /// Builds examples, each of which is there once, after those in `examples_`.
+  Status BuildSome(std::span<const Wanted> wanted);
   Status Copy(const Built& example, std::uint64_t number, BatchWriter& writer) const;
   /// The rows of a tensor that an example has, if `splits` cut it.
   Chunks::Extent RowsOf(std::size_t splits, std::uint64_t row) const;
@@ -60,8 +69,9 @@ class ChunkedReader final : public ExampleReader {
   std::unique_ptr<BufferPool> pool_;                // of examples_, which seals no batch
   BatchWriter examples_;                            // whole ones
   std::unique_ptr<ExampleReader> reader_;
-  std::vector<ExampleId> wanted_;
-  std::vector<Built> built_;
+  std::vector<Wanted> wanted_;
+  std::vector<ExampleId> ids_;  // of those that are built at once
+  std::vector<Built> built_;    // in their order
 };
 
 }  // namespace millrace

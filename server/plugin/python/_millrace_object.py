@@ -238,13 +238,14 @@ class Chance:
         return generator
 
     @staticmethod
-    def seed_everything(key):
-        """Seeds what a plugin may use without being given a generator."""
+    def seed_everything(seeds):
+        """Seeds what a plugin may use without being given a generator, each generator with two
+        words of its own: two that are of one kind would otherwise draw the same."""
         import random
 
-        low, high = int(key[0]), int(key[1])
+        (low, high), words, (torch_low, _) = seeds.tolist()
         random.seed(low | high << 64)
-        np.random.seed([low & 0xFFFFFFFF, low >> 32, high & 0xFFFFFFFF, high >> 32])
+        np.random.seed([half for word in words for half in (word & 0xFFFFFFFF, word >> 32)])
         torch = sys.modules.get("torch")
         if torch is not None:
-            torch.default_generator.manual_seed(low)
+            torch.default_generator.manual_seed(torch_low)

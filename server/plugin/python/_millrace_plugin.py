@@ -28,8 +28,10 @@ import signal
 import socket
 import struct
 import sys
+import threading
 
 CONTROL = 3  # the open file over which the daemon speaks
+LEFT_TO_THE_DAEMON = (signal.SIGTERM, signal.SIGINT)
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
 OLDEST_NUMPY = (1, 22)
 
@@ -48,14 +50,50 @@ def die_with(parent):
         os._exit(1)
 
 
+def do_nothing(number, frame):
+    """Handles the signals that are left to the daemon."""
+
+
+class Forks:
+    """Gives what the plugin forks the usual handling of signals. One that comes before it does so
+    waits: whoever ends a process at once sends a signal once."""
+
+    def __init__(self):
+        self.of_plugin = True
+        self.masks = threading.local()
+        os.register_at_fork(before=self.block, after_in_parent=self.restore,
+                            after_in_child=self.begin)
+
+    def block(self):
+        self.masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, LEFT_TO_THE_DAEMON)
+
+    def restore(self):
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.masks.before)
+
+    def begin(self):
+        for number in LEFT_TO_THE_DAEMON:
+            if self.of_plugin and signal.getsignal(number) is do_nothing:
+                signal.signal(number, signal.SIG_DFL)
+        self.restore()
+
+    def fork_our_own(self):
+        """os.fork for a process that handles signals as this one does."""
+        self.of_plugin = False
+        try:
+            return os.fork()
+        finally:
+            self.of_plugin = True
+
+
 def settle(parent, name):
     """What the process is to be before any code of others runs in it."""
     die_with(parent)
     prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A service manager sends this to all processes of a service; the daemon decides when to end.
-    # It is not ignored, because a program that the plugin starts would ignore it too.
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    # A service manager sends one of these to all processes of a service, a terminal the other; the
+    # daemon decides when to end. They are not ignored, because a program that the plugin starts
+    # would ignore them too.
+    for number in LEFT_TO_THE_DAEMON:
+        signal.signal(number, do_nothing)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
@@ -178,7 +216,7 @@ class Plugin:
                               "plugin another name" % (self.name, home and ", " + home))
 
 
-def tend_nursery(channel, plugin):
+def tend_nursery(channel, plugin, forks):
     """Forks a process for each request. A process that has ended keeps its number until the daemon
     asks for its end, so that the daemon never kills another process of the same number."""
     gc.collect()
@@ -191,7 +229,7 @@ def tend_nursery(channel, plugin):
         sys.stdout.flush()
         sys.stderr.flush()
         nursery = os.getpid()
-        child = os.fork()
+        child = forks.fork_our_own()
         if child == 0:
             die_with(nursery)
             os.setpgid(0, 0)
@@ -219,7 +257,6 @@ def serve(channel, plugin):
     def in_copy():  # code of the plugin forked: what it started may not speak for this process
         copies.append(True)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         channel.connection.close()
 
     os.register_at_fork(after_in_child=in_copy)
@@ -240,6 +277,7 @@ def main():
     parent, name = int(sys.argv[1]), sys.argv[2]
     settle(parent, name)
     post_guard()
+    forks = Forks()
     connection = socket.socket(fileno=CONTROL)
     connection.set_inheritable(False)
     channel = Channel(connection)
@@ -250,7 +288,7 @@ def main():
     if "error" in answer:
         channel.receive()  # until the daemon has read it and is gone
     elif start["nursery"] and answer["imported"]["threads"] == 1:
-        tend_nursery(channel, plugin)
+        tend_nursery(channel, plugin, forks)
     else:
         serve(channel, plugin)
 

@@ -164,11 +164,16 @@ class Worker:
         keys, generator = self.keys(), self.chance.generator
         return lambda row: generator(0, keys[row])
 
+    def seeds(self):
+        """For each row those of random, numpy.random and torch."""
+        seeds = self.inputs.read(np.uint64, self.request["seeds"], 6 * self.rows)
+        return seeds.reshape(-1, 3, 2)
+
     def seeding(self, call, arguments):
-        keys, seed = self.keys(), self.chance.seed_everything
+        seeds, seed = self.seeds(), self.chance.seed_everything
 
         def seeded(row):
-            seed(keys[row])
+            seed(seeds[row])
             return call(arguments[row])
 
         return seeded
@@ -276,7 +281,7 @@ class Worker:
         try:
             arguments = dict(self.input_rows())
             if self.random:
-                self.chance.seed_everything(self.keys()[0])
+                self.chance.seed_everything(self.seeds()[0])
             if self.takes_chance:
                 generator = self.chance.generator
                 arguments["rngs"] = [generator(i, key) for i, key in enumerate(self.keys())]

@@ -1,12 +1,17 @@
-// The keys of the generators that plugins are given.
+// The keys of the generators that plugins are given, and the seeds of those that they have anyway.
 //
 // Pure functions.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace millrace {
+
+/// The version of what follows. It is part of what identifies a plan that draws.
+inline constexpr int kChanceVersion = 2;
 
 /// The two words of a Philox key, as numpy.random.Philox takes them.
 struct ChanceKey {
@@ -15,9 +20,24 @@ struct ChanceKey {
   friend bool operator==(const ChanceKey&, const ChanceKey&) = default;
 };
 
-/// The key of one example in one pass: XXH3-128 of the ASCII text `seed/epoch/example/fingerprint`,
-/// numbers decimal. `fingerprint` is that of the operation, in hex.
-ChanceKey MakeChanceKey(std::uint64_t seed, std::uint64_t epoch, std::uint64_t example,
-                        std::string_view fingerprint);
+/// What draws: no two of these draw the same.
+struct ChanceOrigin {
+  std::uint64_t seed = 0;
+  std::string fingerprint;  // of the operation or the source, in hex
+  /// The tensor that is made, of a branch `branch.name`; empty: a source, whose chunks are all of
+  /// one build.
+  std::string tensor;
+  friend bool operator==(const ChanceOrigin&, const ChanceOrigin&) = default;
+};
+
+/// The key of one example in one pass: XXH3-128 of the text `seed/epoch/example/fingerprint`, for a
+/// tensor followed by `/tensor/chunk`; numbers are decimal, and without a chunk nothing follows the
+/// last slash.
+ChanceKey MakeChanceKey(const ChanceOrigin& origin, std::uint64_t epoch, std::uint64_t example,
+                        std::optional<std::uint64_t> chunk);
+
+/// The seed of a generator that a plugin has anyway, so that none has the stream of another one:
+/// XXH3-128 of `key/generator`, the key in hex, high word first.
+ChanceKey MakeSeed(const ChanceKey& key, std::string_view generator);
 
 }  // namespace millrace

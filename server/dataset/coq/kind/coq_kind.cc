@@ -106,7 +106,7 @@ class CoqKind final : public DatasetKind {
                               const DatasetOpenOptions& options) const override {
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const DatasetIndex> index,
                               OpenOrBuildIndex(dir, ToIndexOptions(options)));
-    return DescribeContents(*index);
+    return DescribeContents(*index) + DescribeLinkedFolders(dir);
   }
 
   Result<std::string> Verify(const fs::path& dir, const DatasetOpenOptions& from) const override {

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "server/dataset/dataset_files.h"
 #include "server/dataset/python/python_dataset.h"
 #include "server/dataset/python/source/plugin_source.h"
 #include "server/plugin/plugin_config.h"
@@ -50,8 +51,8 @@ class PythonKind final : public DatasetKind {
     return fmt::format(
         "files            {}\n"
         "bytes            {}\n"
-        "digest           {}\n",
-        dataset->file_count(), bytes, dataset->digest().ToHex());
+        "digest           {}\n{}",
+        dataset->file_count(), bytes, dataset->digest().ToHex(), DescribeLinkedFolders(dir));
   }
   Result<std::string> Verify(const fs::path& dir,
                              const DatasetOpenOptions& /*options*/) const override {

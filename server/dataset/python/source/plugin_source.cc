@@ -121,6 +121,7 @@ std::string PluginSource::code() const {
   for (const PluginTensor& tensor : facts.tensors) {
     text += fmt::format("{}={}\n", tensor.name, TensorTypeText(tensor.type));
   }
+  if (facts.uses_chance) text += fmt::format("chance {}\n", kChanceVersion);
   return text + facts.environment + probe_;
 }
 
@@ -321,11 +322,11 @@ Result<PluginObject> PluginObjectOf(const PlanParts& parts) {
     object.timeout = std::chrono::seconds(std::get<std::int64_t>(*timeout));
   }
   if (const ParamValue* random = option("random")) object.random = std::get<bool>(*random);
-  object.seed = static_cast<std::uint64_t>(parts.Get<ShufflePart>().seed.value_or(0));
+  object.chance.seed = static_cast<std::uint64_t>(parts.Get<ShufflePart>().seed.value_or(0));
   if (const ParamValue* seed = option("seed")) {
-    object.seed = static_cast<std::uint64_t>(std::get<std::int64_t>(*seed));
+    object.chance.seed = static_cast<std::uint64_t>(std::get<std::int64_t>(*seed));
   }
-  object.fingerprint =
+  object.chance.fingerprint =
       Xxh3(fmt::format("python={}\nargs={}\n", object.ToString(), object.args)).ToHex();
   return object;
 }

@@ -1,6 +1,7 @@
 #include "server/dataset/records/index/records_scan.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <numeric>
 #include <string>
@@ -22,6 +23,18 @@ constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
 bool AreDigits(std::string_view text) {
   return !text.empty() &&
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+char AsciiLower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+/// Whether a name, in small letters, is of what often lies beside records and is named like them:
+/// copies that are not in use, indexes, checksums, texts.
+bool IsBesideRecords(std::string_view name) {
+  constexpr std::array<std::string_view, 14> kEndings = {
+      "~",    ".tmp",    ".part", ".bak",  ".idx", ".index", ".md5",
+      ".sha1", ".sha256", ".crc",  ".json", ".txt", ".md",    ".csv"};
+  return std::any_of(kEndings.begin(), kEndings.end(),
+                     [name](std::string_view ending) { return name.ends_with(ending); });
 }
 
 /// Counts the features of records.
@@ -60,8 +73,10 @@ class FeatureCounter {
 }  // namespace
 
 bool IsRecordsFile(std::string_view last) {
-  if (last.starts_with('.')) return false;
-  if (last.find("tfrecord") != std::string_view::npos) return true;
+  std::string name(last);
+  std::transform(name.begin(), name.end(), name.begin(), AsciiLower);
+  if (IsHidden(name) || IsBesideRecords(name)) return false;
+  if (name.find("tfrecord") != std::string::npos || name.ends_with(".tfrec")) return true;
   constexpr std::string_view kOf = "-of-";
   const std::size_t of = last.rfind(kOf);
   if (of == std::string_view::npos || !AreDigits(last.substr(of + kOf.size()))) return false;
@@ -77,7 +92,8 @@ bool IsRecordsFileOrImport(std::string_view last) {
 Result<DatasetListing> ListRecords(const std::filesystem::path& dir) {
   MILLRACE_ASSIGN_OR_RETURN(
       DatasetListing listing,
-      ListDataset(dir, IsRecordsFileOrImport, "file of records (*tfrecord*, *-NNNNN-of-NNNNN)"));
+      ListDataset(dir, IsRecordsFileOrImport,
+                  "file of records (*tfrecord*, *.tfrec, *-NNNNN-of-NNNNN)"));
   for (const std::string& name : listing.names) {
     const std::filesystem::path journal = dir / name;
     if (journal.filename() != kUnfinishedImport) continue;

@@ -17,8 +17,9 @@
 
 namespace millrace {
 
-/// Whether a file holds records, by the last part of its name: `tfrecord` stands in it, or it ends
-/// with a number of shards such as -00003-of-00010.
+/// Whether a file holds records, by the last part of its name, large and small letters alike:
+/// `tfrecord` stands in it, or it ends with .tfrec or with a number of shards such as
+/// -00003-of-00010. Copies (~, .tmp), indexes, checksums and texts that are named so do not count.
 bool IsRecordsFile(std::string_view last);
 
 /// The journal of an import that has not ended. What lies beside it is no dataset yet.

@@ -88,7 +88,7 @@ std::string DescribeRecords(const RecordsDataset& dataset) {
   for (const std::string& name : OtherFiles(dataset.dir())) {
     text += fmt::format("  no records, by its name: {}\n", Escaped(name));
   }
-  return text;
+  return text + DescribeLinkedFolders(dataset.dir());
 }
 
 /// An index from a time when all files were good. It is usable only if it has all files that are

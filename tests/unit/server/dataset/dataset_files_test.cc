@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
+
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
 
@@ -53,20 +55,52 @@ TEST_CASE("a file is found by its suffix, which is not all of its name", "[order
     std::ofstream(dir / name) << "x";
   }
   CHECK_FALSE(HasDatasetFile(dir.path()));
-  std::filesystem::create_directories(dir / "c/.bin");
-  std::ofstream(dir / "c/.bin/d.bin") << "x";
+  std::filesystem::create_directories(dir / "c/bin");
+  std::ofstream(dir / "c/bin/d.bin") << "x";
   CHECK(HasDatasetFile(dir.path()));
-  CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"c/.bin/d.bin"});
+  CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"c/bin/d.bin"});
 }
 
-TEST_CASE("a dataset has nothing of what is kept in its folder", "[order]") {
+TEST_CASE("nothing with a part that begins with a dot is of a dataset", "[order]") {
   const test::TempDir dir;
-  std::filesystem::create_directories(dir / ".millrace.columns");
-  std::ofstream(dir / ".millrace.columns/a.bin") << "x";
+  for (const char* const folder : {".millrace.columns", "a/.git"}) {
+    std::filesystem::create_directories(dir / folder);
+    std::ofstream(dir / folder / "a.bin") << "x";
+  }
+  std::ofstream(dir / ".b.bin") << "x";
   CHECK_FALSE(HasDatasetFile(dir.path()));
-  std::filesystem::create_directories(dir / "a/.millrace.columns");
-  std::ofstream(dir / "a/.millrace.columns/b.bin") << "x";
-  CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"a/.millrace.columns/b.bin"});
+  std::ofstream(dir / "a/c.bin") << "x";
+  CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"a/c.bin"});
+}
+
+TEST_CASE("only regular files are looked at by name", "[order]") {
+  const test::TempDir dir;
+  std::filesystem::create_directories(dir / "x.bin/y.bin");
+  REQUIRE(::mkfifo((dir / "pipe.bin").c_str(), 0600) == 0);
+  CHECK_FALSE(HasDatasetFile(dir.path()));
+  std::ofstream(dir / "x.bin/y.bin/z.bin") << "x";
+  std::filesystem::create_symlink("x.bin/y.bin/z.bin", dir / "link.bin");
+  const auto listing = ListDataset(dir.path());
+  REQUIRE(listing.ok());
+  CHECK(listing->names == std::vector<std::string>{"link.bin", "x.bin/y.bin/z.bin"});
+  CHECK(listing->bad.empty());
+  std::filesystem::create_symlink("nowhere", dir / "gone.bin");
+  CHECK(ListDataset(dir.path())->bad.size() == 1);
+}
+
+TEST_CASE("links to folders are named, and not followed", "[order]") {
+  const test::TempDir dir;
+  const test::TempDir other;
+  std::ofstream(other / "a.bin") << "x";
+  std::filesystem::create_directories(dir / "sub");
+  std::filesystem::create_directory_symlink(other.path(), dir / "sub/more.bin");
+  CHECK_THAT(ListDataset(dir.path()).status().message(),
+             Catch::Matchers::Contains("(links to folders, such as sub/more.bin, are not followed)"));
+  std::ofstream(dir / "b.bin") << "x";
+  CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"b.bin"});
+  CHECK(ListDataset(dir.path())->linked_folders == std::vector<std::string>{"sub/more.bin"});
+  CHECK(DescribeLinkedFolders(dir.path()) ==
+        "  not followed, a link to a folder: sub/more.bin\n");
 }
 
 }  // namespace

@@ -171,6 +171,7 @@ TEST_CASE("inputs cannot be changed", "[plugin]") {
 
 TEST_CASE("functions get generators if they have an argument for them", "[plugin]") {
   const bool per_batch = GENERATE(false, true);
+  const bool cut = GENERATE(false, true);
   PluginFixture fixture(R"(
       __all__ = ["each", "all"]
 
@@ -182,25 +183,25 @@ TEST_CASE("functions get generators if they have an argument for them", "[plugin
   )");
   fixture.UseFunction(per_batch ? "all" : "each", TwoInputs(), {MakeTensor("m", "int64")});
   fixture.options().object.per_batch = per_batch;
-  fixture.options().object.seed = 3;
-  fixture.options().object.fingerprint = "ab";
+  fixture.options().object.chance = {3, "ab", "m"};
   const auto pool = fixture.Start();
   CHECK(pool->facts().uses_chance);
   const Inputs inputs;
   PluginRequest request = inputs.Request();
   request.ids = {7, 7, 8};
   request.epochs = {1, 0, 0};
+  if (cut) request.chunks = {0, 4, 5};
   const auto reply = pool->Build(request);
   REQUIRE(reply.ok());
   REQUIRE(reply->failed() == 0);
   // numpy 1.24: Generator(Philox(key=[low, high])).integers(1 << 60) for the keys of
-  // "3/1/7/ab", "3/0/7/ab" and "3/0/8/ab".
+  // "3/1/7/ab/m/", "3/0/7/ab/m/" and "3/0/8/ab/m/", or with the numbers of the chunks at their end.
   std::vector<std::int64_t> drawn(3);
   for (std::size_t row = 0; row < 3; ++row) {
     std::memcpy(&drawn[row], reply->values(0, row).data(), 8);
   }
-  CHECK(drawn ==
-        std::vector<std::int64_t>{591544262750663479, 1019951602855471154, 455529023368560318});
+  CHECK(drawn == (cut ? std::vector<std::int64_t>{980904263688127999, 787847535282508989, 737267263847551471}
+                      : std::vector<std::int64_t>{712586318017264672, 265530935138069031, 983839668467336324}));
 }
 
 TEST_CASE("inputs that are not as declared are refused", "[plugin]") {

@@ -57,7 +57,7 @@ PluginObject SourceWith(std::string args) {
 TEST_CASE("everything that changes what a process does gives an object a pool of its own",
           "[plugin][registry]") {
   const PluginObject plain = SourceWith("{}");
-  std::vector<PluginObject> objects(12, plain);
+  std::vector<PluginObject> objects(13, plain);
   objects[1].args = R"({"scale": 2})";
   objects[2].name = "Other";
   objects[3].module = "other";
@@ -65,10 +65,11 @@ TEST_CASE("everything that changes what a process does gives an object a pool of
   objects[5].random = true;
   objects[6].drop = {"ValueError"};
   objects[7].timeout = std::chrono::seconds(5);
-  objects[8].seed = 1;
-  objects[9].fingerprint = "ab";
+  objects[8].chance.seed = 1;
+  objects[9].chance.fingerprint = "ab";
   objects[10].kind = PluginObject::Kind::kFunction;
   objects[11].per_batch = true;
+  objects[12].chance.tensor = "view";
   std::set<std::string> keys;
   for (const PluginObject& object : objects) keys.insert(PluginObjectKey(object));
   CHECK(keys.size() == objects.size());

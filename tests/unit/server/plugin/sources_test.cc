@@ -360,8 +360,7 @@ TEST_CASE("generators have the keys that the daemon gives", "[plugin]") {
               return {"same": bool(same), "x": key, "epoch": epoch,
                       "legacy": [random.random(), np.random.random()]}
   )");
-  fixture.options().object.seed = 5;
-  fixture.options().object.fingerprint = "00ff";
+  fixture.options().object.chance = {5, "00ff", ""};
   fixture.options().object.random = true;
   fixture.options().plugin.processes = 2;
   const auto pool = fixture.Start();
@@ -381,6 +380,12 @@ TEST_CASE("generators have the keys that the daemon gives", "[plugin]") {
   CHECK(RowText(*reply, tensors, 3, 0) == RowText(*again, tensors, 3, 1));
   CHECK(RowText(*reply, tensors, 3, 1) == RowText(*again, tensors, 3, 0));
   CHECK(RowText(*reply, tensors, 3, 0) != RowText(*reply, tensors, 3, 1));
+  // Python's and numpy's own: random.Random(R).random() and numpy.random.RandomState(N)
+  // .random_sample(), with R and the four words N of XXH3-128 of KEY/random and KEY/numpy.
+  double drawn[2];
+  std::memcpy(drawn, reply->values(3, 0).data(), sizeof drawn);
+  CHECK(drawn[0] == 0.26114967456586535);
+  CHECK(drawn[1] == 0.6156037221803637);
 }
 
 }  // namespace

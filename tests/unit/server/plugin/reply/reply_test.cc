@@ -131,10 +131,18 @@ TEST_CASE("values may end where the memory does", "[plugin_reply]") {
   CHECK(table.Error().empty());
 }
 
-TEST_CASE("keys are the hash of seed, epoch, example and fingerprint", "[plugin_reply]") {
-  // xxhash.xxh3_128(b"3/1/7/ab").intdigest() of Python's xxhash, the low word first.
-  const ChanceKey key = MakeChanceKey(3, 1, 7, "ab");
-  CHECK(key == ChanceKey{0x66e1d211c977988c, 0x4312426cc85acb5e});
+TEST_CASE("keys are the hash of all that makes a draw another one", "[plugin_reply]") {
+  // xxhash.xxh3_128(b"3/1/7/ab").intdigest() of Python's xxhash, the low word first; below of
+  // b"3/1/7/ab/a.view/" and b"3/1/7/ab/a.view/2".
+  const ChanceKey source{0x66e1d211c977988c, 0x4312426cc85acb5e};
+  CHECK(MakeChanceKey({3, "ab", ""}, 1, 7, std::nullopt) == source);
+  CHECK(MakeChanceKey({3, "ab", ""}, 1, 7, 2) == source);  // its chunks are of one build
+  CHECK(MakeChanceKey({3, "ab", "a.view"}, 1, 7, std::nullopt) ==
+        ChanceKey{0x05ff5ee3b187316f, 0x5f6b42c3c66104fe});
+  CHECK(MakeChanceKey({3, "ab", "a.view"}, 1, 7, 2) ==
+        ChanceKey{0x9aa588f49b0e88fc, 0xdd8eb33614c52589});
+  // b"4312426cc85acb5e66e1d211c977988c/numpy"
+  CHECK(MakeSeed(source, "numpy") == ChanceKey{0x74a2c63df1a8585c, 0x27df4193b8d71181});
 }
 
 TEST_CASE("messages are read", "[plugin_reply]") {

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rapidcheck.h>
@@ -94,15 +93,6 @@ TEST_CASE("another data version is bad", "[bad]") {
              Contains("data version 14, expected 15"));
 }
 
-TEST_CASE("a folder with the name of a file is bad", "[bad]") {
-  CHECK_THAT(ReasonOf([](const fs::path& path) { fs::create_directory(path); }),
-             Contains("is a folder"));
-}
-
-TEST_CASE("a named pipe is bad, and is not waited for", "[bad]") {
-  CHECK_THAT(ReasonOf([](const fs::path& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }),
-             Contains("is a named pipe"));
-}
 
 TEST_CASE("a link that leads nowhere is bad", "[bad]") {
   CHECK_THAT(ReasonOf([](const fs::path& path) { fs::create_symlink("nowhere", path); }),

@@ -30,12 +30,14 @@ Result<ScannedRecords> Scan(const TempDir& dir, const std::string& name,
 TEST_CASE("a file of records is known by its name", "[records]") {
   for (const char* good :
        {"a.tfrecord", "a.tfrecords", "a.tfrecord.gz", "tfrecord", "train.tfrecord-00000-of-00010",
-        "mnist-train-00000-of-00001", "x-1-of-2", "-1-of-2", "a-b-of-c-00001-of-00002"}) {
+        "mnist-train-00000-of-00001", "x-1-of-2", "-1-of-2", "a-b-of-c-00001-of-00002",
+        "a.TFRECORD", "a.TFRecord", "train00-5.tfrec", "a.TFREC", "a.tfrecord.zst"}) {
     INFO(good);
     CHECK(IsRecordsFile(good));
   }
   for (const char* bad :
-       {"", ".tfrecord", ".hidden-1-of-2", "a.TFRECORD", "a.bin", "a-of-2", "a-1-of-", "-of-2",
+       {"", ".tfrecord", ".hidden-1-of-2", "a.tfrecord~", "a.tfrecord.tmp", "a.tfrecord.idx",
+        "a.tfrecord.index", "a.tfrecord.MD5", "tfrecord_README.md", "a.tfrecs", "a.bin", "a-of-2", "a-1-of-", "-of-2",
         "1-of-2", "a-1-of-2.json", "a-x1-of-2", "a-1-of-2x", "-of-", "a--of-2"}) {
     INFO(bad);
     CHECK_FALSE(IsRecordsFile(bad));
