@@ -16,6 +16,8 @@
 #include <string>
 #include <thread>
 
+#include <fmt/core.h>
+
 #include "common/base/log.h"
 #include "common/command_line/command_line.h"
 #include "common/system/host.h"
@@ -148,7 +150,7 @@ class Failure {
 };
 
 int Fail(const Status& status) {
-  std::fprintf(stderr, "millraced: %s\n", status.message().c_str());
+  fmt::print(stderr, "millraced: {}\n", status.message());
   switch (status.code()) {
     case StatusCode::kDataLoss:
       return 3;

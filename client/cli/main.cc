@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <optional>
 
+#include <fmt/core.h>
+
 #include "client/cli/command.h"
 #include "client/cli/commands.h"
 #include "common/system/errno_status.h"
@@ -25,7 +27,7 @@ int main(int argc, char** argv) {
     tool.outcome = ErrnoStatus("standard output cannot be written", errno);
   }
   if (!tool.outcome.ok()) {
-    std::fprintf(stderr, "millrace: %s\n", tool.outcome.message().c_str());
+    fmt::print(stderr, "millrace: {}\n", tool.outcome.message());
   }
   return cli::ExitCode(tool.outcome);
 }

@@ -1,10 +1,14 @@
 #include "common/command_line/command_line.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include "common/base/suggestion.h"
 
 namespace millrace {
 
@@ -156,17 +160,36 @@ std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     // CLI11 alone would only say that a command is missing.
-    std::string known;
-    bool found = argc < 2 || argv[1][0] == '-' || commands_.empty();
+    std::vector<std::string> known;
+    const CommandLine* chosen = nullptr;
     for (const std::unique_ptr<CommandLine>& command : commands_) {
-      const std::string& name = command->app_->get_name();
-      found = found || name == argv[1];
-      known += (known.empty() ? "" : ", ") + name;
+      known.push_back(command->app_->get_name());
+      if (argc > 1 && known.back() == argv[1]) chosen = command.get();
     }
-    if (found) return app_->exit(error) == 0 ? 0 : 2;
-    std::fprintf(stderr, "%s: no command '%s'; expected one of %s\n", app_->get_name().c_str(),
-                 argv[1], known.c_str());
-    return 2;
+    const bool is_command = argc > 1 && argv[1][0] != '-' && !commands_.empty();
+    if (is_command && chosen == nullptr) {
+      fmt::print(stderr, "{}: no command '{}'{}; expected one of {}\n", app_->get_name(), argv[1],
+                 Suggestion(argv[1], known), fmt::join(known, ", "));
+      return 2;
+    }
+    const int code = app_->exit(error) == 0 ? 0 : 2;
+    if (code != 0) (chosen != nullptr ? chosen : this)->Suggest(argc, argv);
+    return code;
+  }
+}
+
+void CommandLine::Suggest(int argc, const char* const* argv) const {
+  std::vector<std::string> known;
+  for (const CLI::Option* const option : app_->get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    if (!text.starts_with("--")) continue;
+    const std::string_view name = text.substr(0, text.find('='));
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string meant = Nearest(name, known);
+    if (!meant.empty()) fmt::print(stderr, "{}: did you mean {}?\n", name, meant);
   }
 }
 

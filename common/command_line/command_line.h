@@ -117,6 +117,8 @@ class CommandLine {
 
  private:
   explicit CommandLine(CLI::App* command);
+  /// Says on stderr which option each unknown one most likely means.
+  void Suggest(int argc, const char* const* argv) const;
 
   std::unique_ptr<CLI::App> program_;  // null for a command
   CLI::App* const app_;

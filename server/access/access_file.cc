@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "common/base/suggestion.h"
 #include "common/security/file_look.h"
 #include "common/security/token.h"
 #include "common/system/read_text.h"

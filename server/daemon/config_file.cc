@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/parse_number.h"
+#include "common/base/suggestion.h"
 #include "server/daemon/option_table.h"
 #include "server/pipeline/text/param_value.h"
 #include "server/pipeline/text/yaml_reader.h"

@@ -408,7 +408,9 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
       CutIntoChunks(std::move(source), parts.Get<ChunkPart>());
   if (!cut.ok()) return AtKey(parts, cut.status());
   source = *std::move(cut);
-  MILLRACE_ASSIGN_OR_RETURN(Selections selections, Selections::Make(source, parts));
+  Result<Selections> selected = Selections::Make(source, parts);
+  if (!selected.ok()) return AtKey(parts, selected.status());
+  Selections selections = *std::move(selected);
   Result<PlannedOrder> order = MakeOrder(source, selections, parts);
   if (!order.ok()) return AtKey(parts, order.status());
   std::shared_ptr<const TensorPlan> computed;

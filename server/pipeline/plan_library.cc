@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "common/base/plugin_id.h"
 #include "server/pipeline/operations/stage_table.h"
 #include "server/pipeline/plan_library_entry.h"
 
@@ -82,6 +83,13 @@ Result<std::shared_ptr<PlanLibrary::Entry>> PlanLibrary::Find(const std::string&
   const auto entries = Entries();
   const auto found = entries.find(dataset_id);
   if (found != entries.end()) return found->second;
+  if (dataset_id.starts_with(kPluginIdPrefix)) {
+    const std::string plugin = dataset_id.substr(kPluginIdPrefix.size());
+    return NotFound(fmt::format(
+        "plugin '{0}' is not listed here: expected `--plugin {0}=FOLDER`, or {0} below `plugins:` "
+        "of the configuration",
+        plugin));
+  }
   if (entries.empty()) {
     return NotFound(fmt::format("dataset '{}' is not known here, nor is any other: name its folder",
                                 dataset_id));

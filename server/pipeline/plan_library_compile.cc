@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "common/base/hash.h"
+#include "common/base/suggestion.h"
 #include "server/dataset/cache_dir.h"
 #include "server/dataset/damaged_files.h"
 #include "server/dataset/source.h"
@@ -26,6 +27,40 @@
 
 namespace millrace {
 namespace {
+
+/// The part of a path behind its last slash.
+std::string_view LastPart(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// InvalidArgument unless the dataset has the files that a pipeline excludes. Files that an index
+/// leaves out already may be excluded too.
+Status CheckExcludedFiles(const std::vector<std::string>& excluded, const Dataset& dataset) {
+  if (excluded.empty()) return OkStatus();
+  if (!dataset.can_exclude_files()) {
+    return InvalidArgument(fmt::format(
+        "exclude.files: a {} dataset has no files that could be left out", dataset.kind()));
+  }
+  std::vector<std::string> names;
+  for (DatasetFile& file : dataset.Files()) names.push_back(std::move(file.name));
+  for (BadFile& file : dataset.LeftOut(dataset.left_out_count())) {
+    names.push_back(std::move(file.name));
+  }
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : excluded) {
+    if (std::binary_search(names.begin(), names.end(), name)) continue;
+    std::string meant = Suggestion(name, names);
+    const auto same_end = std::find_if(names.begin(), names.end(), [&](const std::string& known) {
+      return LastPart(known) == LastPart(name);
+    });
+    if (meant.empty() && same_end != names.end()) {
+      meant = fmt::format(" (did you mean {}?)", *same_end);
+    }
+    return InvalidArgument(fmt::format(
+        "exclude.files: the dataset has no file '{}'{}: names are those that `millrace inspect` "
+        "prints, without patterns",
+        Escaped(name), meant));
+  }
+  return OkStatus();
+}
 
 /// The folders that may hold the measured columns of a dataset: beside its index.
 std::vector<std::filesystem::path> ColumnFolders(const DatasetLocation& location,
@@ -124,6 +159,8 @@ Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
   MILLRACE_ASSIGN_OR_RETURN(const DatasetStatus status, GetStatus(dataset_id));
   std::vector<std::string> needed;
   const std::vector<std::string>& excluded = parts.Get<ExcludePart>().files;
+  const Status known = CheckExcludedFiles(excluded, *drawn.dataset);
+  if (!known.ok()) return AtKey(parts, known);
   for (const std::string& file : status.damaged_files) {
     if (std::find(excluded.begin(), excluded.end(), file) == excluded.end()) needed.push_back(file);
   }

@@ -237,6 +237,57 @@ def test_commands_name_plugins_too(corpus, tmp_path):
     assert done.returncode == 2 and "--plugin corpus=FOLDER" in done.stderr
 
 
+COMPANY = """
+    __all__ = ["Padded", "Fails"]
+
+
+    class Padded:
+        '''Pads each example to the longest one that is built with it.'''
+
+        def __len__(self):
+            return 40
+
+        def spec(self):
+            return {"x": "int64[*]"}
+
+        def __getitem__(self, i):
+            return self.__getitems__([i])[0]
+
+        def __getitems__(self, ids):
+            return [{"x": np.arange(max(i % 5 for i in ids))} for i in ids]
+
+
+    class Fails(Padded):
+        def __getitems__(self, ids):
+            raise ValueError("bad key 'a\\x00b' in row 17")
+"""
+
+
+def check(tmp_path, named, text):
+    module = named.partition(":")[0]
+    path = tmp_path / "pipeline.json"
+    path.write_text(json.dumps(of_plugin(named)))
+    return subprocess.run([_binaries.path("millrace"), "check", path, "--plugin",
+                           f"{module}={write(tmp_path, module, text)}"],
+                          env={**os.environ, "MILLRACE_PYTHON": sys.executable},
+                          capture_output=True, text=True, check=False)
+
+
+def test_check_finds_examples_that_depend_on_their_company(tmp_path):
+    done = check(tmp_path, "company:Padded", COMPANY)
+    assert done.returncode == 2, done.stderr
+    assert "tensor x: two processes give different bytes" in done.stderr
+    assert "at once with it" in done.stderr
+
+
+def test_check_stops_early_where_all_fails_and_says_same_bytes_of_nothing(tmp_path):
+    done = check(tmp_path, "company:Fails", COMPANY)
+    assert done.returncode == 2, done.stderr
+    assert "0 built, 0 dropped, 3 failed, of 40 to be tried" in done.stdout
+    assert "same bytes" not in done.stdout
+    assert r"bad key 'a\x00b' in row 17" in done.stdout and "\0" not in done.stdout
+
+
 def test_check_names_the_tensor_that_differs(tmp_path):
     folder = write(tmp_path, "chance", RANDOM)
     path = tmp_path / "pipeline.json"

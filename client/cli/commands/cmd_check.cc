@@ -1,5 +1,6 @@
 // `millrace check`: tries the plugins that a pipeline names: imports them, builds examples in two
-// processes in opposite orders, compares their bytes, and says what an example costs.
+// processes, in other groups and in opposite orders, compares their bytes, and says what an example
+// costs.
 
 #include <algorithm>
 #include <chrono>
@@ -13,12 +14,12 @@
 
 #include "client/cli/commands.h"
 #include "client/cli/offline/offline.h"
-#include "common/batch/arena.h"
-#include "common/batch/batch_writer.h"
+#include "client/cli/progress.h"
 #include "common/operations/python_function.h"
 #include "server/dataset/python/python_dataset.h"
 #include "server/dataset/python/source/plugin_source.h"
 #include "server/pipeline/functions/function_probe.h"
+#include "server/pipeline/functions/grouped_probe.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "server/plugin/plugin_config.h"
 #include "server/plugin/plugin_probe.h"
@@ -54,63 +55,85 @@ void PrintFunctions(const std::string& prefix, const TensorsPart& part) {
   }
 }
 
-/// The outcomes of the examples, in the order of their ids.
+constexpr std::size_t kAtOnce = 32;  // examples, as in a batch
+/// A source that fails everywhere takes long: each failure costs a process.
+constexpr std::size_t kMostFailures = 3;
+
+/// The outcomes of the examples that were built, in the order of their ids.
 struct CheckedRun {
   std::vector<FunctionProbe> examples;
   std::uint64_t bytes = 0;  // of all
-  double seconds = 0;       // for all; 0: some failed
+  double seconds = 0;       // for all
+  std::size_t dropped = 0;
+  std::size_t failed = 0;
+
+  std::size_t built() const { return examples.size() - dropped - failed; }
 };
 
-constexpr std::size_t kAtOnce = 32;
-
-/// Builds the examples as batches are built.
-Status Time(const Source& source, std::span<const ExampleId> ids, CheckedRun& run) {
-  BufferPool pool;
-  MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer,
-                            BatchWriter::Create(source.tensors(), source.expand(), pool));
-  const std::unique_ptr<ExampleReader> reader = source.NewReader();
-  const auto began = std::chrono::steady_clock::now();
-  for (; !ids.empty(); ids = ids.subspan(std::min(kAtOnce, ids.size()))) {
-    const auto some = ids.first(std::min(kAtOnce, ids.size()));
-    writer.Begin({}, 0, 0, static_cast<std::uint32_t>(some.size()));
-    const Status read = reader->Append(some, writer);
-    if (read.code() == StatusCode::kAborted) return OkStatus();  // an example failed
-    MILLRACE_RETURN_IF_ERROR(read);
-    run.bytes += writer.pending_bytes();
-  }
-  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  return OkStatus();
-}
-
-Result<CheckedRun> RunExamples(const Source& source, std::vector<ExampleId> ids, bool backwards) {
-  if (backwards) std::reverse(ids.begin(), ids.end());
+/// Builds examples, `group` at once, and prints the first one that fails as soon as it does.
+Result<CheckedRun> RunExamples(const Source& source, std::span<const ExampleId> ids,
+                               std::size_t group, const char* what) {
   CheckedRun run;
-  MILLRACE_ASSIGN_OR_RETURN(run.examples, BuildProbes(source, 0, ids));
-  MILLRACE_RETURN_IF_ERROR(Time(source, ids, run));
-  if (backwards) std::reverse(run.examples.begin(), run.examples.end());
+  Progress progress(what, "examples", ids.size());
+  GroupOptions options;
+  options.size = group;
+  options.most_failures = kMostFailures;
+  options.on_example = [&run, &progress](const FunctionProbe& example) {
+    progress.Add(1);
+    if (!example.tensors.empty()) return;
+    if (example.failure.empty()) {
+      ++run.dropped;
+    } else if (++run.failed == 1) {
+      fmt::print("failed        {}\n", example.failure);
+      std::fflush(stdout);
+    }
+  };
+  const auto began = std::chrono::steady_clock::now();
+  MILLRACE_ASSIGN_OR_RETURN(GroupedProbes built, BuildInGroups(source, ids, options));
+  run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  run.examples = std::move(built.examples);
+  run.bytes = built.bytes;
   return run;
 }
 
-/// Prints what was built and what it cost. The number of examples that failed.
-std::size_t PrintRun(const CheckedRun& run) {
-  std::size_t dropped = 0;
-  std::size_t failed = 0;
-  for (const FunctionProbe& example : run.examples) {
-    if (!example.tensors.empty()) continue;
-    if (example.failure.empty()) {
-      ++dropped;
-    } else if (++failed == 1) {
-      fmt::print("failed        {}\n", example.failure);
-    }
-  }
+/// Prints what was built and what it cost.
+void PrintRun(const CheckedRun& run, std::size_t wanted) {
+  const std::string of =
+      run.examples.size() < wanted ? fmt::format(", of {} to be tried", wanted) : "";
+  fmt::print("examples      {} built, {} dropped, {} failed{}\n", run.built(), run.dropped,
+             run.failed, of);
+  if (run.examples.empty() || run.failed > 0 || run.seconds <= 0) return;
   const auto count = static_cast<double>(run.examples.size());
-  fmt::print("examples      {} built, {} dropped, {} failed\n",
-             run.examples.size() - dropped - failed, dropped, failed);
-  if (run.examples.empty() || run.seconds <= 0) return failed;
   fmt::print("cost          {:.3f} ms an example, {:.0f} examples/s and {:.1f} MB/s a process\n",
              1e3 * run.seconds / count, count / run.seconds,
              static_cast<double>(run.bytes) / run.seconds / 1e6);
-  return failed;
+}
+
+/// Builds the same examples in another process one by one, from the last to the first: what they
+/// are must depend neither on what was built before nor on what is built with them.
+Status CompareAlone(const Source& source, std::vector<ExampleId> ids, const CheckedRun& together) {
+  std::reverse(ids.begin(), ids.end());
+  MILLRACE_ASSIGN_OR_RETURN(CheckedRun alone, RunExamples(source, ids, 1, "comparing"));
+  std::reverse(alone.examples.begin(), alone.examples.end());
+  // An example that fails here alone is the first one from the end.
+  const std::size_t count = std::min(alone.examples.size(), together.examples.size());
+  const auto ends = std::span(together.examples).last(count);
+  const auto difference =
+      FirstDifference(source.tensors(), ends, std::span(alone.examples).last(count));
+  if (difference) {
+    return FailedPrecondition(fmt::format(
+        "{}: two processes give different bytes; an example has to depend on its id, the arguments "
+        "and the rng alone, not on what is built before it or at once with it; what draws takes "
+        "its chance from `example(i, epoch, rng)`, an argument `rng` of a function, or `random: "
+        "true`",
+        *difference));
+  }
+  if (together.built() == 0) {
+    fmt::print("same bytes    not compared: no example was built\n");
+  } else {
+    fmt::print("same bytes    in two processes, in other groups and in opposite order\n");
+  }
+  return OkStatus();
 }
 
 /// The plan of the pipeline, with processes of its own.
@@ -152,28 +175,22 @@ Status Check(const OfflineOptions& options) {
   }
   MILLRACE_RETURN_IF_ERROR(PrintPlugins(first.plans, "", first.plans.pipeline()));
   if (source.varies()) fmt::print("chance        examples change from epoch to epoch\n");
-  MILLRACE_ASSIGN_OR_RETURN(const CheckedPlan second, Compile(options));
+  std::fflush(stdout);
   std::vector<ExampleId> ids;
   for (const std::uint64_t id : SpreadExamples(source.examples(), kCheckedExamples)) {
     ids.emplace_back(id);
   }
-  MILLRACE_ASSIGN_OR_RETURN(const CheckedRun forwards, RunExamples(source, ids, false));
-  MILLRACE_ASSIGN_OR_RETURN(const CheckedRun backwards,
-                            RunExamples(*second.plan->source(), ids, true));
-  const std::size_t failed = PrintRun(forwards);
-  if (const auto difference =
-          FirstDifference(source.tensors(), forwards.examples, backwards.examples)) {
-    return FailedPrecondition(fmt::format(
-        "{}: two processes give different bytes; an example has to depend on its id, the arguments "
-        "and the rng alone",
-        *difference));
+  MILLRACE_ASSIGN_OR_RETURN(const CheckedRun run, RunExamples(source, ids, kAtOnce, "checking"));
+  PrintRun(run, ids.size());
+  if (run.examples.size() == ids.size()) {
+    MILLRACE_ASSIGN_OR_RETURN(const CheckedPlan second, Compile(options));
+    MILLRACE_RETURN_IF_ERROR(CompareAlone(*second.plan->source(), ids, run));
   }
-  fmt::print("same bytes    in two processes, in opposite orders\n");
-  if (failed == 0) return OkStatus();
+  if (run.failed == 0) return OkStatus();
   return FailedPrecondition(
       fmt::format("{} of {} examples cannot be built; `drop` names exceptions that leave an "
                   "example out",
-                  failed, ids.size()));
+                  run.failed, run.examples.size()));
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // `millrace inspect`: shows a pipeline after parsing, a dataset's contents, or the stages that
 // exist.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -28,6 +30,7 @@ struct InspectOptions {
   bool plan = false;
   bool dot = false;
   SampleOptions sample;
+  std::vector<CommandOption> compiling;  // with one of these, the pipeline is compiled
 };
 
 /// What `--plan` and `--dot` print.
@@ -119,7 +122,10 @@ Status RunInspect(const InspectOptions& options) {
     }
     return InspectDataset(options.offline);
   }
-  return options.offline.datasets.empty() ? InspectPipeline(options) : InspectPlan(options);
+  const bool compiles =
+      std::any_of(options.compiling.begin(), options.compiling.end(),
+                  [](const CommandOption& option) { return option.count() > 0; });
+  return compiles ? InspectPlan(options) : InspectPipeline(options);
 }
 
 }  // namespace
@@ -146,22 +152,22 @@ void AddInspectCommand(Tool& tool) {
                   "print every operation's inputs, parameters, defaults and help");
   command
       .AddFlag("--plan", options->plan,
-               "print every tensor: its operation, type and place, what it takes, and what travels")
-      .Needs("--dataset");
-  command.AddFlag("--dot", options->dot, "print the graph of tensors for Graphviz")
-      .Needs("--dataset");
+               "print every tensor: its operation, type and place, what it takes, and what travels");
+  command.AddFlag("--dot", options->dot, "print the graph of tensors for Graphviz");
   command
       .AddOption("--sample", &options->sample.examples,
-                 "with --dataset: examples to build for the figures; 0: all of an epoch")
+                 "examples to build for the figures; 0: all of an epoch")
       .TypeName("N")
       .Check(WholeNumber())
-      .Needs("--dataset")
       .ShowDefault();
-  command.AddOption("--world-size", &options->sample.world_size, "with --dataset: ranks of the job")
+  command.AddOption("--world-size", &options->sample.world_size, "ranks of the job")
       .TypeName("W")
       .Check(WholeNumber(1, kMaxWorldSize))
-      .Needs("--dataset")
       .ShowDefault();
+  for (const char* const name :
+       {"--dataset", "--plugin", "--plan", "--dot", "--sample", "--world-size"}) {
+    options->compiling.push_back(*command.Find(name));
+  }
 }
 
 }  // namespace millrace::cli

@@ -62,7 +62,8 @@ Result<std::string> ProbeFunctions(const Source& here, const Source& there, cons
   if (const auto difference = FirstDifference(tensors, a, b)) {
     return FailedPrecondition(fmt::format(
         "{}: two processes give different bytes; what a function returns has to depend on its "
-        "arguments, the example's id and the rng alone; `millrace check` compares more examples",
+        "arguments, the example's id and the rng alone: what draws takes an argument `rng`, or the "
+        "pipeline says `random: true`; `millrace check` compares more examples",
         *difference));
   }
   std::string text;

@@ -1,6 +1,8 @@
 #include "server/pipeline/order/selected_values.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -44,13 +46,26 @@ Status SelectedValues::ForAll(
       const std::int64_t value = values[i];
       if (static_cast<std::uint64_t>(value) > kMaxOrderValue) {
         return InvalidArgument(fmt::format("expected values from 0 to {}, got {} for example {}",
-                                           kMaxOrderValue, value, first + i));
+                                           kMaxOrderValue, Got(read, i, value), first + i));
       }
       values[selected++] = value;
     }
     take(std::span(values).first(selected));
   }
   return OkStatus();
+}
+
+std::string SelectedValues::Got(std::span<const std::vector<std::int64_t>> read, std::size_t i,
+                                std::int64_t value) const {
+  const std::vector<std::size_t>& columns = expression_.columns();
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (!source_->HasFloats(columns[c])) continue;
+    const double is = std::bit_cast<double>(read[c][i]);
+    if (!std::isfinite(is)) {
+      return fmt::format("one of {}, which is {},", source_->columns()[columns[c]], is);
+    }
+  }
+  return std::to_string(value);
 }
 
 void SelectedValues::Read(std::span<const std::uint64_t> rows,

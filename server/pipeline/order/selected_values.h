@@ -8,8 +8,10 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/result.h"
 #include "server/dataset/source.h"
@@ -39,6 +41,9 @@ class SelectedValues final : public RowValues {
       : source_(std::move(source)),
         selection_(std::move(selection)),
         expression_(std::move(expression)) {}
+  /// What a value is, or why it is none, for an error. `read` has the columns of the expression.
+  std::string Got(std::span<const std::vector<std::int64_t>> read, std::size_t i,
+                  std::int64_t value) const;
 
   std::shared_ptr<const Source> source_;
   std::shared_ptr<const Selection> selection_;

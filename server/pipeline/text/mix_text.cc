@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/json_text.h"
+#include "common/base/suggestion.h"
 #include "server/pipeline/text/param_value.h"
 
 namespace millrace {

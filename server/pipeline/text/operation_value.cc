@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/json_text.h"
+#include "common/base/suggestion.h"
 #include "common/tensor/tensor_word.h"
 #include "server/pipeline/text/scalars.h"
 #include "server/pipeline/text/tree_text.h"

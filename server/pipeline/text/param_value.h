@@ -32,10 +32,4 @@ std::string DescribeExpected(const Parameter& parameter);
 /// bare; all others are quoted as in JSON.
 std::string FormatParamValue(const Parameter& parameter, const ParamValue& value);
 
-/// The candidate that a mistyped word most likely means; empty if no candidate is close.
-std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
-
-/// Returns " (did you mean x?)", or nothing.
-std::string Suggestion(std::string_view word, const std::vector<std::string>& candidates);
-
 }  // namespace millrace

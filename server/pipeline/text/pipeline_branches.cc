@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "server/pipeline/text/operation_value.h"
+#include "common/base/suggestion.h"
 #include "server/pipeline/text/param_value.h"
 #include "server/pipeline/text/pipeline_parser.h"
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/base/suggestion.h"
 #include "server/pipeline/text/canonical.h"
 #include "server/pipeline/text/param_value.h"
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/base/suggestion.h"
 #include "common/operations/after_steps.h"
 #include "common/tensor/tensor_word.h"
 #include "server/pipeline/graph/tensors_part.h"

@@ -12,6 +12,7 @@ import numpy as np
 
 OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 LONGEST_TEXT = 8192  # bytes of a message or traceback that are kept
+UNPRINTABLE = {code: "\\x%02x" % code for code in [*range(32), 127] if chr(code) not in "\n\t"}
 
 
 class PluginError(Exception):
@@ -19,8 +20,8 @@ class PluginError(Exception):
 
 
 def clean(text):
-    """A text that is UTF-8, and not too long: of a traceback the end says most."""
-    text = text.encode("utf-8", "replace").decode()
+    """A text that can be printed whole, and not too long: of a traceback the end says most."""
+    text = text.encode("utf-8", "replace").decode().translate(UNPRINTABLE)
     if len(text) <= LONGEST_TEXT:
         return text
     half = LONGEST_TEXT // 2

@@ -19,13 +19,8 @@ Result<CoqTables> CoqTables::Make(std::shared_ptr<const CoqDataset> dataset,
   for (const std::string& name : parts.Get<ExcludePart>().files) {
     std::uint32_t file = 0;
     while (file < excluded.size() && index.file_name(file) != name) ++file;
-    if (file == excluded.size()) {
-      return InvalidArgument(fmt::format(
-          "exclude.files: the dataset has no file '{}': check it against the names that `millrace "
-          "inspect` prints",
-          name));
-    }
-    excluded[file] = true;
+    // Others are left out of the index already.
+    if (file < excluded.size()) excluded[file] = true;
   }
   const auto& numbering = parts.Get<CoqNumberingPart>();
   const auto& closure = parts.Get<ClosurePart>();

@@ -25,9 +25,6 @@ constexpr std::string_view kEdgePlace = "edge";
 Result<std::shared_ptr<const GraphTables>> GraphTables::Make(
     std::shared_ptr<const GraphDataset> dataset, const PlanParts& parts, const ExampleList& list,
     const GraphBounds& bounds) {
-  if (!parts.Get<ExcludePart>().files.empty()) {
-    return InvalidArgument("exclude.files: a graph dataset has no files that could be left out");
-  }
   const std::shared_ptr<GraphTables> tables(new GraphTables(std::move(dataset)));
   const auto& edges = parts.Get<EdgesPart>();
   tables->expand_ = {tables->dataset_->edge_labels(), edges.symmetrization, edges.add_self_edges,

@@ -226,7 +226,8 @@ Result<std::string> Probe(PluginRegistry& plugins, PluginPool& pool, const Plugi
   if (difference) {
     return FailedPrecondition(fmt::format(
         "plugin {}: {}: two processes give different bytes; an example has to depend on its id, "
-        "the arguments and the rng alone; `millrace check` compares more of them",
+        "the arguments and the rng alone: what draws writes `example(i, epoch, rng)` in place of "
+        "`__getitem__(i)`, or the pipeline `random: true`; `millrace check` compares more of them",
         object.ToString(), *difference));
   }
   std::string text;
@@ -281,6 +282,12 @@ Result<std::shared_ptr<const Source>> MakePluginSource(
   if (!from.is_plugin()) identity += fmt::format("folder={}\n", from.digest().ToHex());
   std::vector<GivenColumn> given;
   for (const PluginFacts::Column& column : facts.columns) {
+    if (column.name == kExampleIdTensor) {
+      return FailedPrecondition(
+          fmt::format("plugin {}: columns(): {}: every source has a column of this name; choose "
+                      "another one",
+                      object.ToString(), column.name));
+    }
     if (!column.dtype) continue;
     MILLRACE_ASSIGN_OR_RETURN(auto values, pool->Column(column.name, plugins->stop_token()));
     given.push_back({column.name, std::move(values)});
