@@ -31,6 +31,7 @@ struct SourceType {
   std::string name;  // `source: name`, or `source: {name: argument}`
   std::string help;  // what an example is
   SourceFactory make;
+  bool has_graphs = true;  // whether examples are graphs
   /// A value for the source. A pipeline sets it as `source: {name: value}`; its key is
   /// `source.name`. Its own name is not used. If it has no default, it has to be given.
   std::optional<Parameter> argument = {};

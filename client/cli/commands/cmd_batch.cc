@@ -17,6 +17,7 @@
 #include "client/cli/numbers.h"
 #include "client/cli/offline/describe_padding.h"
 #include "client/cli/offline/offline.h"
+#include "client/cli/offline/describe_values.h"
 #include "client/viz/named_graph.h"
 #include "common/base/tables.h"
 #include "common/batch/batch.h"
@@ -39,7 +40,10 @@ struct BatchCommandOptions {
   std::optional<std::uint64_t> example;
   std::vector<std::uint64_t> examples;
   std::string branch;
+  bool values = false;
 };
+
+constexpr std::size_t kShownExamples = 5;  // with their values
 
 /// A tensor of a packed batch, found by its name.
 class Column {
@@ -79,19 +83,24 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
       if (!fact.word.empty()) heads += fmt::format(" {:>{}}", fact.word, FactWidth(fact));
     }
   }
-  MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>6} {:>10} {:>7} {:>7}{}  {}", "row", "example",
-                                                 "nodes", "edges", heads, "name, file")));
+  const bool has_graphs = batch.Find("node_splits") || batch.Find("edge_splits");
+  if (has_graphs) heads = fmt::format(" {:>7} {:>7}", "nodes", "edges") + heads;
+  MILLRACE_RETURN_IF_ERROR(
+      PrintLine(fmt::format("{:>6} {:>10}{}  {}", "row", "example", heads, "name, file")));
   for (std::size_t row = 0; row < batch.examples(); ++row) {
     const ExampleId id = batch.info().example_ids[row];
     const ExampleDescription d = source.Describe(id);
     std::string facts;
-    if (cut) facts = fmt::format(" {:>6}", Column(batch, "chunk")[row]);
+    if (has_graphs) {
+      facts = fmt::format(" {:>7} {:>7}", RowsText(batch, "node_splits", row),
+                          RowsText(batch, "edge_splits", row));
+    }
+    if (cut) facts += fmt::format(" {:>6}", Column(batch, "chunk")[row]);
     for (const ExampleFact& fact : d.facts) {
       if (!fact.word.empty()) facts += fmt::format(" {:>{}}", FactText(fact), FactWidth(fact));
     }
-    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format(
-        "{:>6} {:>10} {:>7} {:>7}{}  {}", row, id.value(), RowsText(batch, "node_splits", row),
-        RowsText(batch, "edge_splits", row), facts, name(d))));
+    MILLRACE_RETURN_IF_ERROR(
+        PrintLine(fmt::format("{:>6} {:>10}{}  {}", row, id.value(), facts, name(d))));
   }
   for (const DroppedExample& dropped : batch.info().dropped) {
     const ExampleDescription d = source.Describe(dropped.id);
@@ -99,15 +108,16 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
         PrintLine(fmt::format("{:>6} {:>10} dropped: {}  {}", "-", dropped.id.value(),
                               source.drop_reasons().NameOf(dropped.reason), name(d))));
   }
-  std::string graphs = fmt::format("{} graphs", batch.examples());
+  std::string graphs =
+      fmt::format("{} {}", batch.examples(), has_graphs ? "graphs" : "examples");
   if (batch.info().expand.merged && batch.Find("node_splits") && batch.Find("edge_splits")) {
     graphs = fmt::format("{} examples in one graph of {} nodes and {} edges", batch.examples(),
                          Column(batch, "node_splits")[1], Column(batch, "edge_splits")[1]);
   }
   return PrintLine(fmt::format(
-      "{}, {} dropped, {} bytes of payload, hash {}; edges: as stored, without reversed and "
-      "self edges",
-      graphs, batch.info().dropped.size(), batch.payload().size(), batch.payload_hash().ToHex()));
+      "{}, {} dropped, {} bytes of payload, hash {}{}", graphs, batch.info().dropped.size(),
+      batch.payload().size(), batch.payload_hash().ToHex(),
+      has_graphs ? "; edges: as stored, without reversed and self edges" : ""));
 }
 
 /// The tensor that tells nodes apart: their labels, or else their numbers in the dataset.
@@ -245,6 +255,12 @@ Status RunBatch(const BatchCommandOptions& options) {
   if (const std::string padding = DescribePadding(*plan, *batch); !padding.empty()) {
     MILLRACE_RETURN_IF_ERROR(PrintLine(padding));
   }
+  const std::size_t shown = options.values ? std::min(batch->examples(), kShownExamples) : 0;
+  for (std::size_t row = 0; row < shown; ++row) {
+    MILLRACE_RETURN_IF_ERROR(PrintLine(
+        fmt::format("\nrow {}, example {}", row, batch->info().example_ids[row].value())));
+    fmt::print("{}", DescribeValues(*batch, row));
+  }
   const bool has_graph = batch->Find("edge_source") && batch->Find(NodesOf(*batch));
   if (options.example && batch->examples() == 1 && (has_graph || !options.svg.empty())) {
     MILLRACE_ASSIGN_OR_RETURN(const LabelledGraph graph, GraphOf(*batch));
@@ -268,6 +284,7 @@ void AddBatchCommand(Tool& tool) {
       "  millrace batch train.yaml --dataset stdlib=/data/stdlib --epoch 1 --step 20 --rank 3 "
       "--world-size 8\n"
       "  millrace batch train.yaml --dataset stdlib=/data/stdlib --example 1234\n"
+      "  millrace batch records.yaml --dataset games=/data/games --values\n"
       "  millrace batch neighbors.yaml --dataset papers=/data/papers --examples 4,0,2 --epoch 1\n",
       [options] { return RunBatch(*options); });
   options->offline.AddTo(command);
@@ -287,6 +304,8 @@ void AddBatchCommand(Tool& tool) {
       .AddOption("--from", &options->from,
                  "position at which the steps begin: examples of the epoch that come before")
       .TypeName("POSITION");
+  command.AddFlag("--values", options->values,
+                  "also print the values of the first examples, as the worker builds them");
   command.AddOption("--out", &options->out, "also save the packed batch").TypeName("FILE");
   CommandOption svg =
       command.AddOption("--svg", &options->svg, "draw the graph of --example into a file")

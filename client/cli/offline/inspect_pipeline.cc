@@ -42,6 +42,7 @@ constexpr std::size_t kBatch = 64;
 
 struct Sample {
   std::uint64_t examples = 0;
+  bool has_graphs = false;
   std::uint64_t merged = 0;  // graphs that several examples share
   std::uint64_t nodes = 0;
   std::uint64_t edges = 0;
@@ -58,9 +59,14 @@ std::int64_t RowsOf(const PackedBatch& batch, std::string_view splits, std::size
   return batch.ValueAt(*tensor, graph + 1) - batch.ValueAt(*tensor, graph);
 }
 
+bool HasGraphs(const PackedBatch& batch) {
+  return batch.Find("node_splits") || batch.Find("edge_splits");
+}
+
 void Count(const PackedBatch& batch, Sample& sample) {
   const bool merged = batch.info().expand.merged;
   if (merged) ++sample.merged;
+  sample.has_graphs = sample.has_graphs || HasGraphs(batch);
   for (std::size_t i = 0; i < batch.info().graphs() && batch.examples() > 0; ++i) {
     const auto nodes = static_cast<std::uint64_t>(RowsOf(batch, "node_splits", i));
     sample.nodes += nodes;
@@ -100,7 +106,7 @@ std::string DescribeSample(const Sample& sample, const DropReasonNames& names) {
   std::string text = fmt::format("sample         {} examples\n", sample.examples + dropped);
   text += fmt::format("  dropped      {}{}\n", dropped,
                       reasons.empty() ? "" : fmt::format(" ({})", fmt::join(reasons, ", ")));
-  if (sample.examples == 0) return text;
+  if (sample.examples == 0 || !sample.has_graphs) return text;
   const std::uint64_t count = sample.merged > 0 ? sample.merged : sample.examples;
   const auto graphs = static_cast<double>(count);
   const std::string largest = sample.merged > 0
@@ -118,7 +124,9 @@ std::string DescribeStagesOf(const Pipeline& pipeline) {
       fmt::format("\n{:<12} {:<9} {:<32}  {}\n", "stage", "place", "fingerprint", "parameters");
   for (const StageConfig& stage : pipeline.stages()) {
     const std::vector<Parameter>& parameters = stage.type->parameters;
+    const std::vector<std::string>& graphless = stage.type->sources_without_graphs;
     const bool says_nothing =
+        std::find(graphless.begin(), graphless.end(), stage.params.source()) != graphless.end() ||
         std::all_of(parameters.begin(), parameters.end(),
                     [&](const Parameter& parameter) { return IsUnused(stage, parameter.name); });
     if (says_nothing) continue;
@@ -177,8 +185,10 @@ Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
   text += DescribeBalance(plan.planned_order(), steps);
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
   MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(0, steps.RankExamples({}, 0), *scratch));
-  text += fmt::format("first batch    {} {}, {} bytes packed\n", batch->examples(),
-                      batch->info().expand.merged ? "examples in one graph" : "graphs",
+  const char* const unit = batch->info().expand.merged ? "examples in one graph"
+                           : HasGraphs(*batch)         ? "graphs"
+                                                       : "examples";
+  text += fmt::format("first batch    {} {}, {} bytes packed\n", batch->examples(), unit,
                       batch->payload().size());
   if (const auto spec = plan.Spec(world_size); spec.ok() && spec->max_batch_bytes() > 0) {
     text += fmt::format("largest batch  at most {} bytes packed\n", spec->max_batch_bytes());

@@ -104,6 +104,8 @@ class Params {
       : values_(std::move(values)), source_(std::move(source)) {}
 
   const std::map<std::string, ParamValue>& values() const { return values_; }
+  /// The pipeline's source.
+  const std::string& source() const { return source_; }
   bool is_set(std::string_view name) const;
   /// Whether the parameter has its default.
   bool IsDefault(const Parameter& parameter) const {
@@ -144,6 +146,10 @@ struct StageType {
   /// may be written. They are then listed as unused, and keep their defaults in the plan and its
   /// digest.
   std::function<std::vector<std::string>(std::string_view source, const Params&)> unused;
+  /// Whether it is about graphs, and the names of the sources that have none: to pipelines with one
+  /// of these it is not shown.
+  bool of_graphs = false;
+  std::vector<std::string> sources_without_graphs = {};
   /// Checks rules that concern several parameters, beyond types and ranges. It sees only values
   /// that are used. A message that begins with "<parameter>: " is reported at the place of that
   /// parameter.

@@ -10,6 +10,7 @@ namespace millrace {
 StageType ClosureStage() {
   StageType stage;
   stage.name = "closure";
+  stage.of_graphs = true;
   stage.place = StagePlace::kWorker;
   stage.help = "finds the graph of an example: what its roots reach";
   stage.parameters = {

@@ -10,6 +10,7 @@ namespace millrace {
 StageType EdgesStage() {
   StageType stage;
   stage.name = "edges";
+  stage.of_graphs = true;
   stage.place = StagePlace::kConsumer;
   stage.in_build = false;
   stage.help = "completes the edges of a batch";

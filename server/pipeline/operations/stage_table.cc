@@ -56,6 +56,16 @@ void AddSources(const SourceTable& sources, StageType& stage, ParametersOfSource
   }
 }
 
+std::vector<std::string> SourcesWithoutGraphs(const DatasetKinds& kinds) {
+  std::vector<std::string> names;
+  for (const auto& kind : kinds.all()) {
+    for (const SourceType& source : kind->sources().sources()) {
+      if (!source.has_graphs) names.push_back(source.name);
+    }
+  }
+  return names;
+}
+
 /// StageType::own_dataset of all sources.
 std::function<std::string(const Params&)> OwnDatasets(const DatasetKinds& kinds) {
   std::map<std::string, std::function<std::string(const ParamValue&)>> all;
@@ -77,6 +87,9 @@ StageTable MakeStageTable(const DatasetKinds& kinds) {
 #define MILLRACE_ENTRY(stage) stage(),
   std::vector<StageType> stages = {MILLRACE_STAGES(MILLRACE_ENTRY)};
 #undef MILLRACE_ENTRY
+  for (StageType& stage : stages) {
+    if (stage.of_graphs) stage.sources_without_graphs = SourcesWithoutGraphs(kinds);
+  }
   ParametersOfSources of_sources;
   for (const auto& kind : kinds.all()) AddSources(kind->sources(), stages.front(), of_sources);
   // Parameters after the first belong to sources.

@@ -47,6 +47,45 @@ const YamlEntry* FindEntry(const YamlNode& map, std::string_view key) {
   return found == map.entries.end() ? nullptr : &*found;
 }
 
+/// The parameter that is a tree in which a name with dots says a place: `args` of `args.size`; null
+/// if there is none.
+const Parameter* TreeAbove(const StageType& stage, std::string_view name) {
+  for (std::size_t dot = name.find('.'); dot != std::string_view::npos;
+       dot = name.find('.', dot + 1)) {
+    const Parameter* const parameter = stage.FindParameter(name.substr(0, dot));
+    if (parameter != nullptr && parameter->types.front() == ParamType::kTree) return parameter;
+  }
+  return nullptr;
+}
+
+/// A map in which the value at a place is another one. `at` is the place of the map itself.
+/// InvalidArgument, beginning with it, for a place in what is no map.
+Result<YamlNode> WithValueAt(const YamlNode& map, const std::string& at, const std::string& path,
+                             YamlPtr value, YamlMark mark) {
+  if (map.kind != YamlNode::Kind::kMap) {
+    return InvalidArgument(
+        fmt::format("{}: expected a map in which to set {}, got {}", at, path, map.Describe()));
+  }
+  const auto [key, rest] = SplitKey(path);
+  YamlNode changed = map;
+  auto found = std::find_if(changed.entries.begin(), changed.entries.end(),
+                            [&](const YamlEntry& entry) { return entry.key == key; });
+  if (found == changed.entries.end()) {
+    auto empty = std::make_shared<YamlNode>();
+    empty->kind = YamlNode::Kind::kMap;
+    found = changed.entries.insert(found, {key, mark, std::move(empty)});
+  }
+  if (!rest.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(YamlNode below,
+                              WithValueAt(*found->value, fmt::format("{}.{}", at, key), rest,
+                                          std::move(value), mark));
+    value = std::make_shared<YamlNode>(std::move(below));
+  }
+  changed.nodes += value->nodes;
+  found->value = std::move(value);
+  return changed;
+}
+
 std::string Trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return "";
@@ -264,6 +303,10 @@ Status PipelineParser::ApplyParameter(TextLayer& layer, const StageType& stage,
   }
   if (IsGroup(stage, name)) return ApplyGroup(layer, stage, std::string(name), entry, state);
   const Parameter* parameter = stage.FindParameter(name);
+  if (const Parameter* const tree = parameter == nullptr ? TreeAbove(stage, name) : nullptr) {
+    return ApplyInTree(layer, stage, *tree, std::string(name.substr(tree->name.size() + 1)), entry,
+                       state);
+  }
   const bool named = stage.scalar && name == stage.parameters.front().name;
   if (parameter == nullptr || (named && entry.key != stage.name)) {
     if (stage.scalar) return UnknownKey(layer, entry);
@@ -272,6 +315,36 @@ Status PipelineParser::ApplyParameter(TextLayer& layer, const StageType& stage,
   const std::string key = CanonicalKey(stage, *parameter);
   MILLRACE_RETURN_IF_ERROR(layer.Claim(key, entry.mark));
   return SetParameter(layer, stage, *parameter, entry, state);
+}
+
+Status PipelineParser::ApplyInTree(TextLayer& layer, const StageType& stage, const Parameter& tree,
+                                   const std::string& path, const YamlEntry& entry,
+                                   Chain& state) const {
+  const std::string key = CanonicalKey(stage, tree);
+  MILLRACE_RETURN_IF_ERROR(layer.Claim(fmt::format("{}.{}", key, path), entry.mark));
+  YamlPtr whole;
+  std::map<std::string, Origin> origins;
+  const auto& written = state.stages[stage.name].params;
+  if (const auto found = written.find(tree.name); found != written.end()) {
+    MILLRACE_ASSIGN_OR_RETURN(whole, ReadYaml(FormatParamValue(tree, found->second.value), key));
+    origins = found->second.below;
+  } else {
+    auto empty = std::make_shared<YamlNode>();
+    empty->kind = YamlNode::Kind::kMap;
+    whole = std::move(empty);
+  }
+  auto changed = WithValueAt(*whole, key, path, entry.value, entry.mark);
+  if (!changed.ok()) return layer.Error(entry.mark, changed.status().message());
+  MILLRACE_RETURN_IF_ERROR(
+      SetParameter(layer, stage, tree,
+                   {key, entry.mark, std::make_shared<YamlNode>(*std::move(changed))}, state));
+  // What was written before stays where it was written.
+  for (auto& [below, origin] : state.stages[stage.name].params[tree.name].below) {
+    const bool is_new = below == path || below.starts_with(path + ".");
+    const auto before = origins.find(below);
+    if (!is_new && before != origins.end()) origin = before->second;
+  }
+  return OkStatus();
 }
 
 Status PipelineParser::UnknownParameter(const TextLayer& layer, const StageType& stage,

@@ -90,6 +90,9 @@ class PipelineParser {
                     Chain& state) const;
   Status ApplyParameter(TextLayer& layer, const StageType& stage, std::string_view name,
                         const YamlEntry& entry, Chain& state) const;
+  /// Sets what stands at a place in a tree: `source.args.size`.
+  Status ApplyInTree(TextLayer& layer, const StageType& stage, const Parameter& tree,
+                     const std::string& path, const YamlEntry& entry, Chain& state) const;
   /// Reads `stage: {group: {parameter: value, …}}`, or null for no such parameters.
   Status ApplyGroup(TextLayer& layer, const StageType& stage, const std::string& group,
                     const YamlEntry& entry, Chain& state) const;

@@ -13,6 +13,7 @@
 #include "server/dataset/records/generator/records_generator.h"
 #include "server/dataset/records/index/records_index_store.h"
 #include "server/dataset/records/index/records_scan.h"
+#include "server/dataset/records/kind/suggest_source.h"
 #include "server/dataset/records/records_dataset.h"
 #include "server/dataset/records/source/records_source.h"
 
@@ -149,7 +150,8 @@ class RecordsKind final : public DatasetKind {
                               const DatasetOpenOptions& options) const override {
     RecordsIndexOutcome outcome;
     MILLRACE_ASSIGN_OR_RETURN(auto index, OpenOrBuildRecordsIndex(dir, options, outcome));
-    return DescribeRecords(RecordsDataset(dir, std::move(index)));
+    const RecordsDataset dataset(dir, std::move(index));
+    return DescribeRecords(dataset) + SuggestSource(dataset);
   }
 
   Result<std::string> Verify(const fs::path& dir,

@@ -95,6 +95,27 @@ TEST_CASE("records need features, which are a map", "[tree_text]") {
              Catch::StartsWith("p.yaml:3:19: source.records"));
 }
 
+TEST_CASE("a key with dots sets what stands in a tree", "[tree_text]") {
+  const std::string plugin = "{python: \"m:Source\", args: {n: 6, of: {a: 1, b: x}}}";
+  const auto canonical = [](const std::string& source, const std::vector<std::string>& overrides) {
+    return MustParse(RecordsYaml(source), "", overrides).canonical_text();
+  };
+  CHECK(canonical(plugin, {"source.args.n=3"}) ==
+        canonical("{python: \"m:Source\", args: {n: 3, of: {a: 1, b: x}}}", {}));
+  CHECK(canonical(plugin, {"source.args.of.b=[1, 2]", "source.args.more.c=y"}) ==
+        canonical("{python: \"m:Source\", args: {n: 6, of: {a: 1, b: [1, 2]}, more: {c: y}}}", {}));
+  CHECK(canonical("{python: \"m:Source\"}", {"source.args.n=3"}) ==
+        canonical("{python: \"m:Source\", args: {n: 3}}", {}));
+  CHECK(canonical("{records: {a: int64}}", {"source.records.b=float32"}) ==
+        canonical("{records: {a: int64, b: float32}}", {}));
+  CHECK_THAT(ErrorOf(RecordsYaml(plugin), "", {"source.args.n.x=3"}),
+             Catch::Contains("source.args.n: expected a map in which to set x, got the integer 6"));
+  CHECK_THAT(ErrorOf(RecordsYaml("{records: {a: int64}}"), "", {"source.records.b=int46"}),
+             Catch::Contains("override 'source.records.b=int46': source.records.b: the type"));
+  CHECK_THAT(ErrorOf(RecordsYaml(plugin), "", {"source.arks.n=3"}),
+             Catch::Contains("unknown key 'source.arks.n'"));
+}
+
 TEST_CASE("options stand beside the source that has them, and no other", "[tree_text]") {
   const auto canonical = [](const std::string& source) {
     return MustParse(RecordsYaml(source)).canonical_text();
