@@ -208,6 +208,21 @@ bool ParseExample(std::span<const std::byte> example, OnEntry on_entry) {
 
 }  // namespace
 
+bool IsSequenceExample(std::span<const std::byte> data) {
+  if (data.size() > kMostBytes) return false;
+  WireReader reader(data);
+  while (!reader.AtEnd()) {
+    std::uint32_t tag;
+    if (!reader.ReadTag(tag)) return false;
+    if (tag == kSecondBytes) {
+      std::span<const std::byte> lists;
+      return reader.ReadBytes(lists) && !lists.empty();
+    }
+    if (!reader.SkipField(tag, kInExample)) return false;
+  }
+  return false;
+}
+
 ExampleParser::ExampleParser(std::vector<std::string> names)
     : names_(std::move(names)), features_(names_.size()) {
   if (names_.size() <= kFewNames) return;

@@ -23,6 +23,10 @@
 
 namespace millrace {
 
+/// Whether a record has the lists of a tf.train.SequenceExample. As an Example it would have its
+/// context alone, without a word about the lists, so it is refused by name.
+bool IsSequenceExample(std::span<const std::byte> data);
+
 /// Reads wanted features of one Example after another.
 class ExampleParser {
  public:

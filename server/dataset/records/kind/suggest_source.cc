@@ -98,17 +98,30 @@ std::string SuggestSource(const RecordsDataset& dataset) {
   const std::uint64_t all = dataset.examples();
   const std::uint64_t count = std::min(all, kSampled);
   std::uint64_t read = 0;
+  std::uint64_t sequences = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const ExampleId id(count == 1 ? 0 : i * (all - 1) / (count - 1));
     std::vector<PlacedRecord> found;
     if (!dataset.Find({&id, 1}, found).ok()) continue;
     const auto data = dataset.Read(found.front());
-    if (!data.ok() || !parser.Parse(*data)) continue;
+    if (!data.ok()) continue;
+    if (IsSequenceExample(*data)) {
+      ++sequences;
+      continue;
+    }
+    if (!parser.Parse(*data)) continue;
     ++read;
     for (std::size_t f = 0; f < names.size(); ++f) sampled[f].Add(parser.feature(f));
   }
-  if (read == 0) return {};
-  std::string text = fmt::format("values a record, in {} of {}\n", read, all);
+  std::string text;
+  if (sequences > 0) {
+    text += fmt::format(
+        "{} of {} records looked at are tf.train.SequenceExample, which is not supported; write "
+        "each as a tf.train.Example\n",
+        sequences, count);
+  }
+  if (read == 0) return text;
+  text += fmt::format("values a record, in {} of {}\n", read, all);
   std::vector<std::string> tensors;
   std::set<std::string> taken;
   for (std::size_t f = 0; f < names.size(); ++f) {

@@ -55,6 +55,9 @@ RecordRows::RecordRows(const std::vector<RecordFeature>& features, const Declare
 }
 
 std::string RecordRows::Check(std::span<const std::byte> data) {
+  if (IsSequenceExample(data)) {
+    return "a tf.train.SequenceExample, which is not supported; expected tf.train.Example";
+  }
   if (!parser_.Parse(data)) return "no tf.train.Example";
   for (std::size_t f = 0; f < rows_.size(); ++f) {
     const RecordFeature& feature = features_[f];
