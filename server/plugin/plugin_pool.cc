@@ -70,6 +70,7 @@ Status PluginPool::Begin(const std::stop_token& stop) {
   nursery.on_line = [this](pid_t process, std::string_view line) {
     if (options_.on_line) options_.on_line(options_.plugin.name, process, line);
   };
+  nursery.on_wait = options_.on_wait;
   MILLRACE_ASSIGN_OR_RETURN(reader_, OutputReader::Start(options_.clock));
   nursery_ =
       std::make_unique<Nursery>(std::move(nursery), *options_.launcher, *reader_, options_.clock);
@@ -78,6 +79,7 @@ Status PluginPool::Begin(const std::stop_token& stop) {
   process_options->memory = options_.plugin.memory;
   process_options->start_timeout = options_.plugin.start_timeout;
   process_options->clock = options_.clock;
+  process_options->on_wait = options_.on_wait;
   process_options_ = std::move(process_options);
   {
     MutexLock lock(mutex_);

@@ -31,6 +31,7 @@
 #include "server/plugin/process/launcher.h"
 #include "server/plugin/process/nursery.h"
 #include "server/plugin/process/output_reader.h"
+#include "server/plugin/process/wait_notes.h"
 
 namespace millrace {
 
@@ -48,6 +49,7 @@ struct PluginPoolOptions {
   std::shared_ptr<const Clock> clock = std::make_shared<SystemClock>();
   OnPluginLine on_line = nullptr;
   OnPluginRequest on_request = nullptr;
+  OnPluginWait on_wait = nullptr;
 };
 
 class PluginPool : public std::enable_shared_from_this<PluginPool> {

@@ -90,20 +90,24 @@ class StopWatch {
 /// Looks after a build: the time that each example takes, and the memory.
 class PluginProcess::Watch {
  public:
-  Watch(const PluginProcess& process, std::uint64_t rows)
-      : process_(process), rows_(rows), since_(process.options_->clock->Now()) {}
+  /// `ids`: of the examples that it builds; none if nobody waits for these any more.
+  Watch(const PluginProcess& process, std::uint64_t rows, std::vector<std::uint64_t> ids)
+      : process_(process),
+        rows_(rows),
+        ids_(std::move(ids)),
+        notes_(process.options_->on_wait, process.options_->clock, What()) {}
 
   Status operator()() {
-    const Time now = process_.options_->clock->Now();
     const std::uint64_t row = process_.reply_->Word(kReplyRowWord);
     if (row != row_) {
       row_ = row;
-      since_ = now;
+      notes_.Begin(What());
     }
+    notes_.Tick();
     const bool at_once = process_.reply_->Word(kReplyAtOnceWord) == 1;
     const Duration limit =
         process_.options_->object.timeout * static_cast<Duration::rep>(at_once ? rows_ : 1);
-    if (now - since_ > limit) {
+    if (notes_.waited() > limit) {
       return DeadlineExceeded(fmt::format("it takes more than {:g} s (timeout)", ToSeconds(limit)));
     }
     if (process_.HasTooMuchMemory()) {
@@ -115,9 +119,17 @@ class PluginProcess::Watch {
 
  private:
   const PluginProcess& process_;
+  std::string What() const {
+    if (ids_.empty()) return "examples that are not wanted any more";
+    const std::uint64_t id = ids_[std::min<std::uint64_t>(row_, ids_.size() - 1)];
+    return rows_ == 1 ? fmt::format("example {}", id)
+                      : fmt::format("example {}, of {} in a request", id, rows_);
+  }
+
   const std::uint64_t rows_;
+  const std::vector<std::uint64_t> ids_;
   std::uint64_t row_ = 0;
-  Time since_;
+  WaitNotes notes_;
 };
 
 Result<std::unique_ptr<PluginProcess>> PluginProcess::Start(Nursery& nursery,
@@ -135,7 +147,7 @@ Status PluginProcess::Open(const std::stop_token& stop) {
   MILLRACE_ASSIGN_OR_RETURN(reply_, ReplyMemory::Make());
   const int file = reply_->file();
   MILLRACE_ASSIGN_OR_RETURN(const std::string answer,
-                            Ask(OpenMessage(options_->object), {&file, 1}, stop));
+                            Ask(OpenMessage(options_->object), "its start", {&file, 1}, stop));
   MILLRACE_ASSIGN_OR_RETURN(const OpenedMessage opened, ReadOpened(answer));
   length_ = opened.length;
   tensors_ = options_->object.outputs;
@@ -143,17 +155,18 @@ Status PluginProcess::Open(const std::stop_token& stop) {
     MILLRACE_ASSIGN_OR_RETURN(tensors_, ReadSpec(opened.spec));
   }
   for (const PluginTensor& tensor : tensors_) types_.push_back(tensor.type);
-  return Ask(OutputsMessage(tensors_), {}, stop).status();
+  return Ask(OutputsMessage(tensors_), "its start", {}, stop).status();
 }
 
-Result<std::string> PluginProcess::Ask(const std::string& message, std::span<const int> files,
-                                       const std::stop_token& stop) {
+Result<std::string> PluginProcess::Ask(const std::string& message, const char* what,
+                                       std::span<const int> files, const std::stop_token& stop) {
   const StopWatch watch(stop);
   ChannelWait wait;
   wait.process = child_->pidfd();
   wait.stop = watch.file();
-  wait.on_tick = [this, begin = options_->clock->Now()] {
-    if (options_->clock->Now() - begin > options_->start_timeout) {
+  wait.on_tick = [this, notes = WaitNotes(options_->on_wait, options_->clock, what)]() mutable {
+    notes.Tick();
+    if (notes.waited() > options_->start_timeout) {
       return DeadlineExceeded(fmt::format("it takes more than {:g} s (start_timeout)",
                                           ToSeconds(options_->start_timeout)));
     }
@@ -182,7 +195,7 @@ Result<std::string> PluginProcess::Ask(const std::string& message, std::span<con
 }
 
 Result<FactsMessage> PluginProcess::Facts(const std::stop_token& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string answer, Ask(R"({"facts": true})", {}, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string answer, Ask(R"({"facts": true})", "its length, spec and columns", {}, stop));
   return ReadFacts(answer);
 }
 
@@ -190,7 +203,7 @@ Result<std::vector<std::string>> PluginProcess::Versions(std::span<const std::ui
                                                          const std::stop_token& stop) {
   MILLRACE_ASSIGN_OR_RETURN(
       const std::string answer,
-      Ask(fmt::format(R"({{"versions": [{}]}})", fmt::join(ids, ", ")), {}, stop));
+      Ask(fmt::format(R"({{"versions": [{}]}})", fmt::join(ids, ", ")), "versions", {}, stop));
   MILLRACE_ASSIGN_OR_RETURN(std::vector<std::string> versions, ReadVersions(answer));
   if (versions.size() == ids.size()) return versions;
   return Internal(fmt::format("{} versions of {} examples", versions.size(), ids.size()));
@@ -202,7 +215,7 @@ Status PluginProcess::Column(const std::string& name, std::uint64_t begin, std::
       const std::string answer,
       Ask(fmt::format(R"({{"column": {{"name": {}, "begin": {}, "end": {}}}}})", JsonText(name),
                       begin, end),
-          {}, stop));
+          "a column", {}, stop));
   MILLRACE_ASSIGN_OR_RETURN(const ColumnMessage message, ReadColumn(answer));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const MappedBytes> memory, reply_->Map());
   const std::span<const std::byte> bytes = memory->bytes();
@@ -305,7 +318,9 @@ Result<BuildAttempt> PluginProcess::Build(const PluginRequest& request,
   ChannelWait wait;
   wait.process = child_->pidfd();
   wait.stop = watch.file();
-  wait.on_tick = Watch(*this, rows.size());
+  std::vector<std::uint64_t> row_ids;
+  for (const std::size_t row : rows) row_ids.push_back(request.ids[row]);
+  wait.on_tick = Watch(*this, rows.size(), std::move(row_ids));
   Status sent = child_->channel().Send(message, files, wait);
   Result<std::string> answer = sent.ok() ? child_->channel().Receive(wait) : sent;
   if (answer.status().code() == StatusCode::kCancelled) {
@@ -332,7 +347,7 @@ Status PluginProcess::WaitForOwed(const std::stop_token& stop) {
   ChannelWait wait;
   wait.process = child_->pidfd();
   wait.stop = watch.file();
-  wait.on_tick = Watch(*this, owed_rows_);
+  wait.on_tick = Watch(*this, owed_rows_, {});
   const Status status = child_->channel().Receive(wait).status();
   if (status.code() != StatusCode::kCancelled) owed_rows_ = 0;
   return status;

@@ -20,6 +20,7 @@
 #include "server/plugin/process/child_process.h"
 #include "server/plugin/process/nursery.h"
 #include "server/plugin/process/shared_memory.h"
+#include "server/plugin/process/wait_notes.h"
 
 namespace millrace {
 
@@ -44,6 +45,7 @@ class PluginProcess {
     std::uint64_t memory = 0;  // bytes; 0: no limit
     Duration start_timeout = std::chrono::seconds(600);
     std::shared_ptr<const Clock> clock;
+    OnPluginWait on_wait = nullptr;
   };
 
   /// Starts a process, and constructs or finds the object in it. FailedPrecondition with the
@@ -92,8 +94,9 @@ class PluginProcess {
       : options_(std::move(options)), child_(std::move(child)) {}
 
   Status Open(const std::stop_token& stop);
-  /// Asks, and waits for the answer as long as a start may take. REQUIRES: !is_behind().
-  Result<std::string> Ask(const std::string& message, std::span<const int> files,
+  /// Asks, and waits for the answer as long as a start may take. `what`: what it is waited for, for
+  /// people. REQUIRES: !is_behind().
+  Result<std::string> Ask(const std::string& message, const char* what, std::span<const int> files,
                           const std::stop_token& stop);
   /// Writes what the process needs to build these rows, and returns the message for it. `files` are
   /// to be sent with it.

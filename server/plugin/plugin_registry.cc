@@ -127,6 +127,15 @@ Result<std::shared_ptr<PluginPool>> PluginRegistry::Start(const PluginObject& ob
                                    {"line", std::string(line)}});
     };
   }
+  if (logger_ != nullptr) {
+    options.on_wait = [logger = logger_, object = object.ToString()](std::string_view what,
+                                                                     Duration waited) {
+      logger->Info("a plugin's process is waited for",
+                   {{"plugin", object},
+                    {"for", std::string(what)},
+                    {"seconds", static_cast<std::int64_t>(ToSeconds(waited))}});
+    };
+  }
   options.on_request = [listener = listener_](std::string_view asked, Time begin, Time end) {
     std::shared_ptr<const OnPluginRequest> on_request;
     {

@@ -71,7 +71,9 @@ Status InspectPlan(const InspectOptions& options) {
   MILLRACE_RETURN_IF_ERROR(PrintLine("kind           " + KindsOf(offline)));
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, DescribePlan(*plan, options.sample));
   std::fputs(text.c_str(), stdout);
-  return OkStatus();
+  // A job of a pipeline without a step would do nothing.
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.sample.world_size));
+  return steps.Start({}).status();
 }
 
 Status InspectPipeline(const InspectOptions& options) {

@@ -173,6 +173,22 @@ std::string DescribeTensors(const std::vector<TensorSpec>& tensors) {
   return text;
 }
 
+/// Only the last step of an epoch can have fewer units than ranks.
+std::string DescribeEmptyRanks(const StepArithmetic& steps) {
+  const std::uint64_t count = steps.StepsFrom(0);
+  if (count == 0) return {};
+  const Position last{0, (count - 1) * steps.stride()};
+  const std::uint32_t ranks = steps.options().world_size;
+  std::uint32_t empty = 0;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if (steps.RankExamples(last, rank).count == 0) ++empty;
+  }
+  if (empty == 0) return {};
+  return fmt::format(
+      "empty batches  {} of {} ranks have no example in {}; a mean over it is NaN\n", empty, ranks,
+      count == 1 ? "the only step of an epoch" : "the last step of an epoch");
+}
+
 /// Steps of an epoch, and the first batch of rank 0.
 Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(world_size));
@@ -182,7 +198,7 @@ Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
                   steps.options().unit_rows > 0 ? "batches" : "examples", steps.LeftOut());
   const Result<Position> start = steps.Start({});
   if (!start.ok()) return text + fmt::format("  no start     {}\n", start.status().message());
-  text += DescribeBalance(plan.planned_order(), steps);
+  text += DescribeBalance(plan.planned_order(), steps) + DescribeEmptyRanks(steps);
   const std::unique_ptr<BatchScratch> scratch = plan.NewScratch();
   MILLRACE_ASSIGN_OR_RETURN(const auto batch, plan.Batch(0, steps.RankExamples({}, 0), *scratch));
   const char* const unit = batch->info().expand.merged ? "examples in one graph"

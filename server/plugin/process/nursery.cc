@@ -38,8 +38,9 @@ ChannelWait Nursery::WaitFor(const ChildProcess& process, int stop) const {
   ChannelWait wait;
   wait.process = process.pidfd();
   wait.stop = stop;
-  wait.on_tick = [this, begin = clock_->Now()] {
-    if (clock_->Now() - begin <= options_.start_timeout) return OkStatus();
+  wait.on_tick = [this, notes = WaitNotes(options_.on_wait, clock_, "its import")]() mutable {
+    notes.Tick();
+    if (notes.waited() <= options_.start_timeout) return OkStatus();
     return DeadlineExceeded(fmt::format("the import takes more than {:g} s (start_timeout)",
                                         ToSeconds(options_.start_timeout)));
   };

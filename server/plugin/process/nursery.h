@@ -18,6 +18,7 @@
 #include "server/plugin/process/child_process.h"
 #include "server/plugin/process/launcher.h"
 #include "server/plugin/process/output_reader.h"
+#include "server/plugin/process/wait_notes.h"
 #include "server/plugin/reply/reply_message.h"
 
 namespace millrace {
@@ -32,6 +33,7 @@ struct NurseryOptions {
   Duration start_timeout = std::chrono::seconds(600);  // of an import
   /// A line that a process has printed. Called on any thread.
   std::function<void(pid_t process, std::string_view line)> on_line;
+  OnPluginWait on_wait = nullptr;
 };
 
 class Nursery {
