@@ -161,12 +161,37 @@ Result<PluginReply> PluginPool::Build(const PluginRequest& request, const std::s
       return attempt.status().WithContext(options_.object.ToString());
     }
     CompareColumns(request, assembly.next(), *attempt);
+    TellFailures(request, assembly.next(), *attempt);
     Count(*lease, *attempt);
     if (assembly.Add(*std::move(attempt))) Discard(*lease);
   }
   // Memory that a plugin leaks is not the fault of the example that comes next.
-  if (lease->process != nullptr && lease->process->HasTooMuchMemory()) Discard(*lease);
+  if (lease->process != nullptr && lease->process->HasTooMuchMemory()) {
+    if (options_.on_failure) {
+      PluginFailure failure;
+      failure.kind = FailureKind::kMemory;
+      failure.message = fmt::format(
+          "the process has {} bytes of memory, of at most {}, and another one takes its place",
+          lease->process->MemoryBytes(), options_.plugin.memory);
+      options_.on_failure(std::nullopt, failure);
+    }
+    Discard(*lease);
+  }
   return assembly.Take(lease);
+}
+
+void PluginPool::TellFailures(const PluginRequest& request, std::span<const std::size_t> rows,
+                              const BuildAttempt& attempt) const {
+  if (!options_.on_failure) return;
+  for (const BuiltMessage::Failure& one : attempt.failures) {
+    std::optional<std::uint64_t> example;
+    if (one.row) example = request.ids[rows[*one.row]];
+    options_.on_failure(example, one.failure);
+  }
+  if (!attempt.ended) return;
+  std::optional<std::uint64_t> example;
+  if (attempt.blamed) example = request.ids[rows[*attempt.blamed]];
+  options_.on_failure(example, *attempt.ended);
 }
 
 void PluginPool::CompareColumns(const PluginRequest& request, std::span<const std::size_t> rows,

@@ -35,6 +35,11 @@
 
 namespace millrace {
 
+/// A try to build an example has failed, or a process was ended for its memory; another one follows,
+/// or the request fails. `example`: whose fault it is, if that is known. Called on any thread.
+using OnPluginFailure =
+    std::function<void(std::optional<std::uint64_t> example, const PluginFailure& failure)>;
+
 /// A line that a plugin has printed. Called on any thread.
 using OnPluginLine =
     std::function<void(std::string_view plugin, pid_t process, std::string_view line)>;
@@ -50,6 +55,7 @@ struct PluginPoolOptions {
   OnPluginLine on_line = nullptr;
   OnPluginRequest on_request = nullptr;
   OnPluginWait on_wait = nullptr;
+  OnPluginFailure on_failure = nullptr;
 };
 
 class PluginPool : public std::enable_shared_from_this<PluginPool> {
@@ -117,6 +123,9 @@ class PluginPool : public std::enable_shared_from_this<PluginPool> {
   void Return(std::size_t slot);
   /// Takes the process from a slot that may have none any more, if nobody uses it.
   std::shared_ptr<PluginProcess> TakeSurplus(std::size_t slot) MILLRACE_REQUIRES(mutex_);
+  /// Tells why an attempt has failed in parts.
+  void TellFailures(const PluginRequest& request, std::span<const std::size_t> rows,
+                    const BuildAttempt& attempt) const;
   /// Has the process of a lease build rows, and counts its time.
   Result<BuildAttempt> Ask(const Lease& lease, const PluginRequest& request,
                            std::span<const std::size_t> rows, bool at_once,

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "server/plugin/failure_log.h"
+
 namespace millrace {
 
 std::string PluginObjectKey(const PluginObject& object) {
@@ -128,6 +130,11 @@ Result<std::shared_ptr<PluginPool>> PluginRegistry::Start(const PluginObject& ob
     };
   }
   if (logger_ != nullptr) {
+    const auto failures = std::make_shared<FailureLog>(logger_, clock_, object.ToString());
+    options.on_failure = [failures](std::optional<std::uint64_t> example,
+                                    const PluginFailure& failure) {
+      failures->Add(example, failure);
+    };
     options.on_wait = [logger = logger_, object = object.ToString()](std::string_view what,
                                                                      Duration waited) {
       logger->Info("a plugin's process is waited for",
