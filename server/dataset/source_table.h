@@ -31,7 +31,6 @@ struct SourceType {
   std::string name;  // `source: name`, or `source: {name: argument}`
   std::string help;  // what an example is
   SourceFactory make;
-  bool has_graphs = true;  // whether examples are graphs
   /// A value for the source. A pipeline sets it as `source: {name: value}`; its key is
   /// `source.name`. Its own name is not used. If it has no default, it has to be given.
   std::optional<Parameter> argument = {};
@@ -43,6 +42,7 @@ struct SourceType {
   /// The id of the dataset that a pipeline without `dataset:` draws from, made of the argument;
   /// null: a dataset has to be named.
   std::function<std::string(const ParamValue& argument)> own_dataset = {};
+  bool has_graphs = true;  // whether examples are graphs
 };
 
 class SourceTable {

@@ -45,7 +45,12 @@ Result<std::shared_ptr<PluginPool>> PluginPool::Start(PluginPoolOptions options,
   MILLRACE_RETURN_IF_ERROR(CheckPlugin(options.plugin));
   MILLRACE_RETURN_IF_ERROR(CheckPluginObject(options.object, options.plugin));
   const std::string where = fmt::format("the plugin {}", options.object.ToString());
+  if (options.budget == nullptr) {
+    options.budget =
+        std::make_shared<ProcessBudget>(static_cast<std::size_t>(options.plugin.processes));
+  }
   std::shared_ptr<PluginPool> pool(new PluginPool(std::move(options)));
+  pool->options_.budget->Join(pool);
   MILLRACE_RETURN_IF_ERROR(pool->Begin(stop).WithContext(where));
   MILLRACE_RETURN_IF_ERROR(pool->FetchChecks(stop).WithContext(where));
   return pool;
@@ -247,6 +252,7 @@ Status PluginPool::StartProcess(Lease& lease, const std::stop_token& stop) {
     Discard(lease);
   }
   if (lease.process != nullptr) return OkStatus();
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<void> permit, options_.budget->Take(stop));
   Result<std::unique_ptr<PluginProcess>> started =
       PluginProcess::Start(*nursery_, process_options_, stop);
   for (int i = 1; i < kStarts && started.status().code() == StatusCode::kUnavailable; ++i) {
@@ -267,10 +273,15 @@ Status PluginPool::StartProcess(Lease& lease, const std::stop_token& stop) {
         "len() or spec() differ from what they were in an earlier process; they have to depend on "
         "args and data alone");
   }
-  lease.process = std::move(started).value();
+  // The process ends before its place is free for another one.
+  lease.process = std::shared_ptr<PluginProcess>(
+      std::move(started).value().release(), [permit = std::move(permit)](PluginProcess* ended) {
+        std::unique_ptr<PluginProcess>(ended).reset();
+      });
   MutexLock lock(mutex_);
   Slot& slot = slots_[lease.slot];
   slot.process = lease.process;
+  slot.began = options_.clock->Now();
   if (slot.stats.process != 0) ++slot.stats.restarts;
   slot.stats.process = lease.process->id();
   return OkStatus();
@@ -293,18 +304,41 @@ void PluginPool::Discard(Lease& lease) {
 }
 
 void PluginPool::Return(std::size_t slot) {
+  const bool wanted = options_.budget->is_wanted();
   std::shared_ptr<PluginProcess> surplus;  // ends without the lock
   MutexLock lock(mutex_);
-  slots_[slot].is_taken = false;
+  Slot& own = slots_[slot];
+  own.is_taken = false;
+  own.idle = options_.clock->Now();
   surplus = TakeSurplus(slot);
+  if (wanted && own.process != nullptr && own.idle - own.began >= ProcessBudget::kTurn) {
+    surplus = TakeProcess(own);
+  }
   returned_.NotifyAll();
+}
+
+bool PluginPool::GiveUpIdle() {
+  const Time now = options_.clock->Now();
+  std::shared_ptr<PluginProcess> given;  // ends without the lock
+  MutexLock lock(mutex_);
+  for (Slot& slot : slots_) {
+    if (slot.is_taken || slot.process == nullptr) continue;
+    if (now - slot.idle < ProcessBudget::kIdle) continue;
+    given = TakeProcess(slot);
+    return true;
+  }
+  return false;
+}
+
+std::shared_ptr<PluginProcess> PluginPool::TakeProcess(Slot& slot) {
+  slot.stats.process = 0;  // another process in its place will be no restart
+  return std::move(slot.process);
 }
 
 std::shared_ptr<PluginProcess> PluginPool::TakeSurplus(std::size_t slot) {
   Slot& own = slots_[slot];
   if (slot < most_processes_ || own.is_taken) return nullptr;
-  own.stats.process = 0;  // another process in its place will be no restart
-  return std::move(own.process);
+  return TakeProcess(own);
 }
 
 void PluginPool::SetMostProcesses(int processes) {

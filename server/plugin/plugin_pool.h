@@ -32,6 +32,7 @@
 #include "server/plugin/process/nursery.h"
 #include "server/plugin/process/output_reader.h"
 #include "server/plugin/process/wait_notes.h"
+#include "server/plugin/process_budget.h"
 
 namespace millrace {
 
@@ -56,16 +57,18 @@ struct PluginPoolOptions {
   OnPluginRequest on_request = nullptr;
   OnPluginWait on_wait = nullptr;
   OnPluginFailure on_failure = nullptr;
+  /// Shared with the other pools of the plugin; null: the pool's own, of plugin.processes.
+  std::shared_ptr<ProcessBudget> budget = nullptr;
 };
 
-class PluginPool : public std::enable_shared_from_this<PluginPool> {
+class PluginPool : public ProcessHolder, public std::enable_shared_from_this<PluginPool> {
  public:
   /// Copies the plugin's files, imports it, and starts the first process. Others start when they
   /// are needed. Errors say what is wrong with the plugin, with its own traceback.
   static Result<std::shared_ptr<PluginPool>> Start(PluginPoolOptions options,
                                                    const std::stop_token& stop = {});
   /// Ends all processes. No call may be in progress; replies may still live.
-  ~PluginPool();
+  ~PluginPool() override;
   PluginPool(const PluginPool&) = delete;
   PluginPool& operator=(const PluginPool&) = delete;
 
@@ -89,6 +92,8 @@ class PluginPool : public std::enable_shared_from_this<PluginPool> {
   Result<std::vector<std::string>> Versions(std::span<const std::uint64_t> ids,
                                             const std::stop_token& stop = {});
 
+  bool GiveUpIdle() override;
+
   using ProcessStats = PluginProcessStats;
   /// One entry a process, always in the same order.
   std::vector<ProcessStats> Stats() const;
@@ -104,6 +109,8 @@ class PluginPool : public std::enable_shared_from_this<PluginPool> {
     bool is_taken = false;                   // only who has taken the slot uses the process
     ProcessStats stats;
     Time asked;  // when its present request began; unset if it has none
+    Time began;  // when the process was started
+    Time idle;   // since when nobody has taken the slot
   };
   class Lease;
 
@@ -126,6 +133,8 @@ class PluginPool : public std::enable_shared_from_this<PluginPool> {
   /// Tells why an attempt has failed in parts.
   void TellFailures(const PluginRequest& request, std::span<const std::size_t> rows,
                     const BuildAttempt& attempt) const;
+  /// Takes the process from a slot. REQUIRES: nobody has taken the slot.
+  static std::shared_ptr<PluginProcess> TakeProcess(Slot& slot);
   /// Has the process of a lease build rows, and counts its time.
   Result<BuildAttempt> Ask(const Lease& lease, const PluginRequest& request,
                            std::span<const std::size_t> rows, bool at_once,

@@ -60,6 +60,7 @@ void PluginRegistry::SetPlugins(std::map<std::string, PluginConfig> plugins) {
   });
   for (auto& [key, entry] : pools_) replaced_.push_back(std::move(entry));
   pools_.clear();
+  budgets_.clear();
 }
 
 std::map<std::string, PluginConfig> PluginRegistry::Plugins() const {
@@ -101,21 +102,35 @@ Result<std::shared_ptr<PluginPool>> PluginRegistry::Pool(const PluginObject& obj
     MutexLock lock(entry->mutex);
     if (std::shared_ptr<PluginPool> pool = entry->pool.lock()) return pool;
   }
-  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<PluginPool> pool, Start(object, 0));
+  MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<PluginPool> pool, Start(object, false));
   MutexLock lock(entry->mutex);
   entry->pool = pool;
   return pool;
 }
 
 Result<std::shared_ptr<PluginPool>> PluginRegistry::AnotherPool(const PluginObject& object) {
-  return Start(object, 1);
+  return Start(object, true);
 }
 
-Result<std::shared_ptr<PluginPool>> PluginRegistry::Start(const PluginObject& object,
-                                                          int processes) {
+Result<PluginRegistry::Listed> PluginRegistry::FindListed(std::string_view name) {
+  MILLRACE_ASSIGN_OR_RETURN(PluginConfig plugin, Find(name));
+  MutexLock lock(mutex_);
+  std::shared_ptr<ProcessBudget>& budget = budgets_[plugin.name];
+  if (budget == nullptr) {
+    budget = std::make_shared<ProcessBudget>(static_cast<std::size_t>(plugin.processes));
+  }
+  return Listed{std::move(plugin), budget};
+}
+
+Result<std::shared_ptr<PluginPool>> PluginRegistry::Start(const PluginObject& object, bool alone) {
   PluginPoolOptions options;
-  MILLRACE_ASSIGN_OR_RETURN(options.plugin, Find(object.module));
-  if (processes > 0) options.plugin.processes = processes;
+  MILLRACE_ASSIGN_OR_RETURN(Listed listed, FindListed(object.module));
+  options.plugin = std::move(listed.plugin);
+  if (alone) {
+    options.plugin.processes = 1;
+  } else if (options.plugin.processes_given) {
+    options.budget = std::move(listed.budget);
+  }
   options.number = ++last_number_;
   options.object = object;
   options.copies = copies_;

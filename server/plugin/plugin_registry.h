@@ -22,6 +22,7 @@
 #include "server/plugin/plugin_pool.h"
 #include "server/plugin/plugin_stats.h"
 #include "server/plugin/process/launcher.h"
+#include "server/plugin/process_budget.h"
 
 namespace millrace {
 
@@ -85,8 +86,14 @@ class PluginRegistry {
     std::string object;
   };
 
-  /// `processes`: 0 for as many as the plugin has.
-  Result<std::shared_ptr<PluginPool>> Start(const PluginObject& object, int processes);
+  /// `alone`: with one process, which does not count among those of the plugin.
+  Result<std::shared_ptr<PluginPool>> Start(const PluginObject& object, bool alone);
+  /// The plugin as it is listed now, and how many processes it may have.
+  struct Listed {
+    PluginConfig plugin;
+    std::shared_ptr<ProcessBudget> budget;
+  };
+  Result<Listed> FindListed(std::string_view name);
   std::shared_ptr<Launcher> SharedLauncher();
   std::vector<std::pair<std::string, std::shared_ptr<PluginPool>>> PoolsInUse() const;
 
@@ -98,6 +105,9 @@ class PluginRegistry {
   std::stop_source stop_;
   mutable Mutex mutex_;
   std::map<std::string, PluginConfig, std::less<>> plugins_ MILLRACE_GUARDED_BY(mutex_);
+  // Those of listed plugins that are in use; pools of replaced plugins keep what they had.
+  std::map<std::string, std::shared_ptr<ProcessBudget>, std::less<>> budgets_
+      MILLRACE_GUARDED_BY(mutex_);
   // Made with the first pool, so that a process without plugins has no thread for them.
   std::shared_ptr<Launcher> launcher_ MILLRACE_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Entry>> pools_ MILLRACE_GUARDED_BY(mutex_);

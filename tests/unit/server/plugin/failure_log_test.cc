@@ -7,16 +7,10 @@
 namespace millrace {
 namespace {
 
-class TurnedClock final : public Clock {
- public:
-  Time Now() const override { return now; }
-  Time now = Time{} + std::chrono::hours(1);
-};
-
 TEST_CASE("tries that failed are logged at once, then at most every ten seconds with their number",
           "[plugin]") {
   const auto logger = std::make_shared<test::RecordingLogger>();
-  const auto clock = std::make_shared<TurnedClock>();
+  const auto clock = std::make_shared<FakeClock>();
   FailureLog log(logger, clock, "m:Source");
   PluginFailure failure;
   failure.type = "ValueError";
@@ -26,7 +20,7 @@ TEST_CASE("tries that failed are logged at once, then at most every ten seconds 
                     "failed_tries=1"));
   for (int i = 0; i < 5; ++i) log.Add(8, failure);
   CHECK_FALSE(logger->Has("example=8"));
-  clock->now += FailureLog::kEach;
+  clock->Advance(FailureLog::kEach);
   log.Add(std::nullopt, failure);
   CHECK(logger->Has("example=not known cause=ValueError: bad failed_tries=6"));
 }

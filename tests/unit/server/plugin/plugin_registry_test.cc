@@ -3,7 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <memory>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -89,6 +91,47 @@ TEST_CASE("equal objects share a pool while somebody holds it", "[plugin][regist
   CHECK(test::WaitUntilGone(process));
   pool = registry.Pool(SourceWith("{}")).value();
   CHECK(pool->Stats()[0].process != process);
+}
+
+TEST_CASE("all objects of a plugin together have as many processes as it may have",
+          "[plugin][registry]") {
+  PluginFixture fixture(kRegisteredSource);
+  PluginRegistry registry(OptionsOf(fixture));
+  std::vector<std::shared_ptr<PluginPool>> pools;
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    PluginObject object = SourceWith("{}");
+    object.chance.seed = seed;
+    pools.push_back(registry.Pool(object).value());
+  }
+  const auto running = [&] {
+    int count = 0;
+    for (const PluginPoolStats& stats : registry.Stats()) {
+      for (const PluginProcessStats& process : stats.processes) {
+        count += process.process != 0 && test::IsRunning(process.process) ? 1 : 0;
+      }
+    }
+    return count;
+  };
+  PluginRequest request;
+  request.ids = {3, 4};
+  for (int round = 0; round < 3; ++round) {
+    for (const auto& pool : pools) {
+      REQUIRE(pool->Build(request).ok());
+      CHECK(running() == 1);
+    }
+  }
+  // Those who build at the same time take turns.
+  std::vector<std::thread> threads;
+  std::atomic<int> built = 0;
+  for (const auto& pool : pools) {
+    threads.emplace_back([&, pool] {
+      for (int i = 0; i < 20; ++i) built += pool->Build(request).ok() ? 1 : 0;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(built == 60);
+  // No restart counts as one: nothing has failed.
+  for (const PluginPoolStats& stats : registry.Stats()) CHECK(stats.processes[0].restarts == 0);
 }
 
 TEST_CASE("who asks is told of the requests of pools, and of their processes",
