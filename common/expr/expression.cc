@@ -12,9 +12,9 @@ Expression::Expression(std::shared_ptr<const expr_internal::Program> program)
 
 Result<Expression> Expression::Compile(std::string_view text,
                                        std::span<const ExpressionInput> inputs,
-                                       const ExpressionConstants& constants) {
+                                       const ExpressionConstants& constants, NanComparison nan) {
   MILLRACE_ASSIGN_OR_RETURN(expr_internal::Parsed parsed,
-                            expr_internal::Parse(text, inputs, constants));
+                            expr_internal::Parse(text, inputs, constants, nan));
   return Expression(std::make_shared<const expr_internal::Program>(
       expr_internal::Program::Assemble(std::move(parsed))));
 }

@@ -72,6 +72,12 @@ struct ExpressionRows {
   std::span<const std::int64_t> splits = {};  // rows + 1 numbers from 0, never falling
 };
 
+/// What a comparison with NaN gives.
+enum class NanComparison : std::uint8_t {
+  kIeee,   // false, but true for !=
+  kFails,  // always false: NaN stands for no value
+};
+
 namespace expr_internal {
 class Program;
 }  // namespace expr_internal
@@ -85,7 +91,8 @@ class Expression {
 
   /// An error is InvalidArgument and begins with "column N: ", counted from 1.
   static Result<Expression> Compile(std::string_view text, std::span<const ExpressionInput> inputs,
-                                    const ExpressionConstants& constants = {});
+                                    const ExpressionConstants& constants = {},
+                                    NanComparison nan = NanComparison::kIeee);
 
   /// The names that a text reads, in the order of their first use, whatever inputs there are.
   /// Errors as those of Compile, but for those of names and types.

@@ -108,7 +108,11 @@ Result<Value> Graph::Binary(std::string_view symbol, Value a, Value b, std::size
     symbol = symbol == ">" ? "<" : "<=";
   }
   for (const Operator& one : kComparisons) {
-    if (one.symbol == symbol) return Compute(one.operation, a, b, common, ValueType::kBool);
+    if (one.symbol != symbol) continue;
+    const Value compared = Compute(one.operation, a, b, common, ValueType::kBool);
+    const bool takes_nan = one.operation == Operation::kNotEqual && IsFloat(common);
+    return takes_nan && nan_ == NanComparison::kFails ? AndNumbers(compared, a, b, common)
+                                                      : compared;
   }
   for (const Operator& one : kArithmetic) {
     if (one.symbol != symbol) continue;
@@ -122,6 +126,17 @@ Result<Value> Graph::Binary(std::string_view symbol, Value a, Value b, std::size
     return Compute(one.operation, a, b, type, type);
   }
   return Internal(fmt::format("no operator '{}'", symbol));
+}
+
+Value Graph::AndNumbers(Value compared, Value a, Value b, ValueType common) {
+  for (const Value one : {a, b}) {
+    const Value is_number = Compute(Operation::kEqual, one, one, common, ValueType::kBool);
+    Node both;
+    both.operation = Operation::kAnd;
+    both.in = {Truth(compared), Truth(is_number)};
+    compared = {Add(both), ValueType::kBool, compared.weak};
+  }
+  return compared;
 }
 
 Value Graph::Compute(Operation operation, Value a, Value b, ValueType common, ValueType result) {

@@ -41,6 +41,8 @@ struct Value {
 
 class Graph {
  public:
+  explicit Graph(NanComparison nan = NanComparison::kIeee) : nan_(nan) {}
+
   Value Constant(std::int64_t value);
   Value Constant(double value);
   Value Input(std::size_t number, DType dtype);
@@ -67,6 +69,10 @@ class Graph {
   std::uint32_t Truth(Value a);
   Value Compute(Operation operation, Value a, Value b, ValueType common, ValueType result);
 
+  /// Whether both values are numbers, besides what was compared.
+  Value AndNumbers(Value compared, Value a, Value b, ValueType common);
+
+  NanComparison nan_;
   std::vector<Node> nodes_;
   std::map<Key, std::uint32_t> numbers_;
 };

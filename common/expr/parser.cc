@@ -71,12 +71,13 @@ class Parser {
  public:
   /// Without `inputs`, any name is one.
   Parser(std::string_view text, std::optional<std::span<const ExpressionInput>> inputs,
-         const ExpressionConstants& constants)
+         const ExpressionConstants& constants, NanComparison nan)
       : text_(text),
         lexer_(text),
         any_name_(!inputs),
         inputs_(inputs.value_or(std::span<const ExpressionInput>())),
-        constants_(constants) {}
+        constants_(constants),
+        parsed_{Graph(nan), {}, {}, {}} {}
 
   Result<Parsed> Run() {
     constexpr std::size_t kMost = Expression::kMaxLength;
@@ -281,12 +282,12 @@ class Parser {
 }  // namespace
 
 Result<Parsed> Parse(std::string_view text, std::span<const ExpressionInput> inputs,
-                     const ExpressionConstants& constants) {
-  return Parser(text, inputs, constants).Run();
+                     const ExpressionConstants& constants, NanComparison nan) {
+  return Parser(text, inputs, constants, nan).Run();
 }
 
 Result<Parsed> ParseAnyNames(std::string_view text, const ExpressionConstants& constants) {
-  return Parser(text, std::nullopt, constants).Run();
+  return Parser(text, std::nullopt, constants, NanComparison::kIeee).Run();
 }
 
 }  // namespace millrace::expr_internal

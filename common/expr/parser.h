@@ -22,7 +22,7 @@ struct Parsed {
 
 /// Errors as Expression::Compile has them.
 Result<Parsed> Parse(std::string_view text, std::span<const ExpressionInput> inputs,
-                     const ExpressionConstants& constants);
+                     const ExpressionConstants& constants, NanComparison nan);
 
 /// Every name that is no constant is an integer input, so that no rule about types is in the way.
 Result<Parsed> ParseAnyNames(std::string_view text, const ExpressionConstants& constants);

@@ -1,6 +1,7 @@
 #include "server/pipeline/order/column_expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -39,6 +40,19 @@ std::string MeasuredToo(const Source& source) {
   return fmt::format(", and {} can be measured", fmt::join(names, ", "));
 }
 
+/// The bits of floats, with NaN in place of infinity: neither is a value to go by.
+std::span<const std::int64_t> FiniteOrNan(std::span<const std::int64_t> bits,
+                                          std::vector<std::int64_t>& copy) {
+  const auto is_infinite = [](std::int64_t value) {
+    return std::isinf(std::bit_cast<double>(value));
+  };
+  if (std::none_of(bits.begin(), bits.end(), is_infinite)) return bits;
+  copy.assign(bits.begin(), bits.end());
+  std::replace_if(copy.begin(), copy.end(), is_infinite,
+                  std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN()));
+  return copy;
+}
+
 std::int64_t Integer(double value) {
   constexpr double kBeyond = 0x1p63;
   if (std::isnan(value)) return -1;
@@ -55,7 +69,7 @@ Result<ColumnExpression> ColumnExpression::Compile(const Source& source, std::st
     inputs.push_back({.name = source.columns()[c],
                       .dtype = source.HasFloats(c) ? DType::kFloat64 : DType::kInt64});
   }
-  Result<Expression> compiled = Expression::Compile(text, inputs);
+  Result<Expression> compiled = Expression::Compile(text, inputs, {}, NanComparison::kFails);
   if (!compiled.ok()) {
     return InvalidArgument(fmt::format("{}; the source has the columns {}{}",
                                        compiled.status().message(),
@@ -72,8 +86,13 @@ Result<ColumnExpression> ColumnExpression::Compile(const Source& source, std::st
 void ColumnExpression::Run(std::span<const std::vector<std::int64_t>> values, std::size_t count,
                            Scratch& scratch) const {
   std::vector<std::span<const std::byte>> in;
+  scratch.floats.resize(columns_.size());
   for (std::size_t c = 0; c < columns_.size(); ++c) {
-    in.push_back(std::as_bytes(std::span(values[c]).first(count)));
+    std::span<const std::int64_t> column = std::span(values[c]).first(count);
+    if (expression_.inputs()[c].dtype == DType::kFloat64) {
+      column = FiniteOrNan(column, scratch.floats[c]);
+    }
+    in.push_back(std::as_bytes(column));
   }
   scratch.results.resize(count);
   scratch.words.resize((expression_.scratch_bytes() + 7) / 8);

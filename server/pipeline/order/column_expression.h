@@ -21,6 +21,7 @@ class ColumnExpression {
   struct Scratch {
     std::vector<std::uint64_t> words;  // so that values are aligned
     std::vector<std::uint64_t> results;
+    std::vector<std::vector<std::int64_t>> floats;  // of each column that has infinite ones
   };
 
   /// InvalidArgument with the column of the text and the source's columns.
@@ -29,7 +30,8 @@ class ColumnExpression {
   /// Numbers of the source's columns that it reads.
   const std::vector<std::size_t>& columns() const { return columns_; }
 
-  /// Sets passes[i] to whether the result is not 0 for example i; NaN is not 0. `values[c]` has,
+  /// Sets passes[i] to whether the result is not 0 for example i; NaN is not 0. A comparison with
+  /// a column that is NaN or infinite is false. `values[c]` has,
   /// for each of them, its value in the c-th of columns(), as Source::ReadColumns gives it.
   void Pass(std::span<const std::vector<std::int64_t>> values, Scratch& scratch,
             std::span<std::uint8_t> passes) const;

@@ -217,7 +217,25 @@ TEST_CASE("a float that gives no integer to cut by is refused with its example",
   const std::string value = GENERATE("-1.5", "float('nan')", "float('inf')");
   std::string text(kSource);
   text.replace(text.find("i / 2 for i"), 5, "i / 2 if i != 7 else " + value);
-  CHECK_THAT(PluginPlans(text).ErrorOf("{python: 'plugin:Source'}", by), Contains("for example 7"));
+  CHECK_THAT(PluginPlans(text).ErrorOf("{python: 'plugin:Source'}", by),
+             Contains(value == "-1.5" ? "got -1 for example 7" : "weight, which is ") &&
+                 Contains("for example 7"));
+}
+
+TEST_CASE("an example whose column has no number fails each comparison of a filter",
+          "[plugin_plan]") {
+  const std::string value = GENERATE("float('nan')", "float('inf')", "float('-inf')");
+  std::string text(kSource);
+  text.replace(text.find("i / 2 for i"), 5, "i / 2 if i != 7 else " + value);
+  PluginPlans plans(text);
+  for (const char* where : {"weight < 100", "weight > -100", "weight != 77", "weight == weight",
+                            "weight != weight || weight <= 50"}) {
+    INFO(where);
+    const std::string filter = fmt::format("filter: {{where: '{}'}}\n", where);
+    const auto plan = plans.MustCompile("{python: 'plugin:Source'}", filter + std::string(kBatch));
+    CHECK(RowsOf(*plan) == 9);
+    CHECK(OrderOf(*plan).find('7') == std::string::npos);
+  }
 }
 
 TEST_CASE("a column of floats is no length to be cut into chunks", "[plugin_plan]") {
