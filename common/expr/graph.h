@@ -14,6 +14,7 @@
 
 #include "common/base/dtype.h"
 #include "common/base/result.h"
+#include "common/expr/expression.h"
 #include "common/expr/kernels.h"
 
 namespace millrace::expr_internal {

@@ -24,8 +24,8 @@ constexpr std::uint64_t kColumnStep = std::uint64_t{1} << 20;
 /// A slot that was taken, until this is destroyed.
 class PluginPool::Lease {
  public:
-  Lease(std::shared_ptr<PluginPool> pool, std::size_t slot, std::shared_ptr<PluginProcess> process)
-      : process(std::move(process)), slot(slot), pool_(std::move(pool)) {}
+  Lease(std::shared_ptr<PluginPool> pool, std::size_t number, std::shared_ptr<PluginProcess> of)
+      : process(std::move(of)), slot(number), pool_(std::move(pool)) {}
   ~Lease() {
     process.reset();
     pool_->Return(slot);

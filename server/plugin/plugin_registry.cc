@@ -55,7 +55,7 @@ void PluginRegistry::SetPlugins(std::map<std::string, PluginConfig> plugins) {
   plugins_ = {std::make_move_iterator(plugins.begin()), std::make_move_iterator(plugins.end())};
   // From now on, everybody who asks for an object gets the plugin as it is now.
   std::erase_if(replaced_, [](const std::shared_ptr<Entry>& entry) {
-    MutexLock lock(entry->mutex);
+    MutexLock reading(entry->mutex);
     return entry->pool.expired();
   });
   for (auto& [key, entry] : pools_) replaced_.push_back(std::move(entry));
