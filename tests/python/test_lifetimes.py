@@ -33,11 +33,11 @@ def test_whatever_is_asked_of_a_closed_session_says_that_it_is_closed(session):
             ask()
 
 
-def test_an_iterator_from_before_a_seek_says_that_its_reader_is_closed(session):
+def test_an_iterator_from_before_a_seek_says_that_the_session_has_gone_on(session):
     steps = iter(session.next_epoch())
     next(steps)
     session.seek(0, 7)
-    with pytest.raises(millrace.Cancelled, match="closed"):
+    with pytest.raises(millrace.Cancelled, match="gone on to epoch 0, step 7"):
         next(steps)
     assert next(iter(session.next_epoch()))[0] == 7
 

@@ -40,6 +40,9 @@ class Reading:
         self.spec = None  # of the last reader
         self.places = None  # cursors and steps of the last reader's order
         self.timer = _report.Timer()
+        # Counts how often the loop has gone on to another epoch or elsewhere. Epochs of an earlier
+        # turn are over.
+        self.turn = 0
         self._about = {name: about[name] for name in ("micro", "world_size")}
         self._repeat_times = _repeat.times(repeat_first)
         self._repeating = None  # the open reader, if its first batch is repeated
@@ -83,10 +86,23 @@ class Reading:
         except Error:
             self._broken = True
             raise
+        self.turn += 1
 
     def at_end(self):
         """Whether all batches of the current epoch have been given."""
         return self.reader.epoch() != self.place().position[0]
+
+    def gone_on(self, number):
+        """The error of a loop over epoch `number`, which is of an earlier turn."""
+        self.refuse_closed()
+        epoch, example = self.place().position
+        return Cancelled(f"epoch {number} is no longer being read: the session has gone on to epoch "
+                         f"{epoch}, step {self.places.step(example)}; take the Epoch that "
+                         "next_epoch() gives now")
+
+    def untouched(self, turn, place):
+        """Whether the loop, which was at `place` in that turn, has left all as it was."""
+        return not self._broken and self.turn == turn and self.place() == place
 
     def failed(self, reader):
         """Notes that `reader` gave an error instead of a batch."""
@@ -214,6 +230,7 @@ class Reading:
         if self._repeat_times:
             reader = self._repeating = _repeat.Repeating(reader, self._repeat_times)
         self.open = reader
+        self.turn += 1
         self._broken = False
 
     def _detach(self):

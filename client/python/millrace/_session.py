@@ -48,13 +48,18 @@ class Session:
         """Epochs from the session's place up to number `until` (without it); None: without end.
 
         A session that goes on in the middle of epoch 3 gives 3, …, until - 1: a loop over
-        `epochs(10)` trains ten epochs in all, however often it was interrupted.
+        `epochs(10)` trains ten epochs in all, however often it was interrupted. If the loop leaves
+        an epoch in its middle, the rest comes next. If it takes nothing of an epoch, the session
+        goes on to the start of the next one.
         """
         while True:
             epoch = self.next_epoch()
             if until is not None and epoch.number >= until:
                 return
+            turn, place = self.reading.turn, self.reading.place()
             yield epoch
+            if self.reading.untouched(turn, place):
+                self.seek(epoch.number + 1)
 
     def next_epoch(self) -> Epoch:
         """The rest of the current epoch, or the next epoch if nothing is left."""
