@@ -1,6 +1,5 @@
 """Several sessions read side by side."""
 
-from ._reading import Place
 from .errors import ConfigError
 
 
@@ -73,14 +72,10 @@ class Pairing:
 
     def _pass_over(self):
         """Moves all sessions by the steps that are left of the longest one's epoch."""
-        positions = {name: self._place(name).position for name in self.sessions}
         places = self.sessions[self._longest].reading.places
-        left = places.steps_left(positions[self._longest][1])
+        left = places.steps_left(self._place(self._longest).position[1])
         for name, session in self.sessions.items():
-            position = positions[name]
-            for _ in range(left):
-                position = session.reading.places.next(*position)
-            session.reading.go_on(Place(position))
+            session.reading.skip(left - (name in self._taken))
         self._taken.clear()
 
     def _place(self, name):

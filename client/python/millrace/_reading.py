@@ -4,6 +4,7 @@ import dataclasses
 import typing
 
 from . import _repeat, _report, _spec
+from ._pickling import OfThisProcess
 from .errors import Cancelled, ConfigError, Error
 
 _STATE_VERSION = 1
@@ -26,16 +27,17 @@ class _Begun:
     rest: tuple | None  # the parts to come; None: the reader has yet to give the batch
 
 
-class Reading:
+class Reading(OfThisProcess):
     """The loop's place and the reader of one session. For the package's own modules.
 
     attach(cursor) gives an attached reader. cursor: a text, the state of a session, or None. about:
     the session's micro and world_size. A state that was taken between two parts of a batch fits
-    only a session with the same values.
+    only a session with the same values. alone: whether no other process reads the same job.
     """
 
-    def __init__(self, attach, cursor, about, repeat_first):
+    def __init__(self, attach, cursor, about, repeat_first, alone):
         self.attach = attach
+        self._alone = alone
         self.open = None  # the attached reader, if there is one
         self.spec = None  # of the last reader
         self.places = None  # cursors and steps of the last reader's order
@@ -48,6 +50,7 @@ class Reading:
         self._repeating = None  # the open reader, if its first batch is repeated
         self._begun = None
         self._broken = False  # the reader was cancelled or failed, and gives no more batches
+        self._lost = False  # it failed, and no longer holds its rank
         self._closed = False
         self._last_stats = {}  # of the last reader that was closed
         state = cursor if isinstance(cursor, dict) else None
@@ -84,7 +87,7 @@ class Reading:
         try:
             self.reader.next_epoch()
         except Error:
-            self._broken = True
+            self.failed(self.open)
             raise
         self.turn += 1
 
@@ -106,7 +109,14 @@ class Reading:
 
     def failed(self, reader):
         """Notes that `reader` gave an error instead of a batch."""
-        self._broken = self._broken or reader is self.open
+        if reader is self.open:
+            self._lost = self._lost or not self._broken
+            self._broken = True
+
+    @property
+    def holds_rank(self):
+        """Whether the dispatcher takes this session for the one that reads its rank."""
+        return self.open is not None and not self._lost
 
     def repeated(self, reader):
         """Whether the batch that `reader` gave last was one that repeat_first repeats."""
@@ -220,6 +230,23 @@ class Reading:
             raise
         self._begun = _not_yet_given(Place(self.open.position(), place.parts_given))
 
+    def skip(self, steps):
+        """Goes on so many steps later. If other processes read the same job, the batches are read
+        and dropped: a rank that moves by itself can lock out those that have yet to attach."""
+        to = self.place().position
+        for _ in range(steps):
+            to = self.places.next(*to)
+        if self._alone:
+            return self.go_on(Place(to))
+        self._begun = None
+        while self.reader.position() != to:
+            self.next_epoch()
+            try:
+                self.reader.next()
+            except Error:
+                self.failed(self.open)
+                raise
+
     # --- for this class only ---
 
     def _attach_reader(self):
@@ -231,7 +258,7 @@ class Reading:
             reader = self._repeating = _repeat.Repeating(reader, self._repeat_times)
         self.open = reader
         self.turn += 1
-        self._broken = False
+        self._broken = self._lost = False
 
     def _detach(self):
         reader, self.open = self.open, None
