@@ -161,6 +161,12 @@ constexpr SessionOption kTable[] = {
      .flag = "--attach-timeout",
      .type_name = "SECONDS",
      .keyword = true},
+    {.name = "read_timeout",
+     .member = &Options::read_timeout_seconds,
+     .help = "seconds until a batch has to come that the loop waits for; 0: no limit",
+     .flag = "--read-timeout",
+     .type_name = "SECONDS",
+     .keyword = true},
 };
 
 template <class T>

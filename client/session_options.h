@@ -72,6 +72,7 @@ struct SessionOptions {
   bool keep_freed_memory = true;
   double connect_timeout_seconds = 30;  // until a dispatcher answers at all
   double attach_timeout_seconds = 0;    // until spec() is known; 0: the dispatcher decides how long
+  double read_timeout_seconds = 0;      // until a batch comes that the loop waits for; 0: no limit
   std::shared_ptr<Logger> logger;       // for events, never one per batch; null: no log
 };
 

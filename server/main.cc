@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -42,6 +42,9 @@
 namespace millrace {
 namespace {
 
+/// How often a daemon looks whether the process that started it still runs.
+constexpr auto kLookForParent = std::chrono::milliseconds(200);
+
 struct BackupArguments {
   bool chosen = false;
   std::string state;
@@ -56,7 +59,7 @@ struct Arguments {
   OptionFlags flags;
   bool print_config = false;
   std::string port_file;
-  bool stop_with_stdin = false;
+  std::optional<std::uint32_t> stop_with_parent;  // id of the process that started this one
   BackupArguments backup;
 };
 
@@ -70,9 +73,11 @@ void AddRole(CommandLine& program, Role role, const std::string& help, Arguments
   command.AddFlag("--print-config", arguments.print_config, "print the effective options and exit");
   command.AddOption("--port-file", &arguments.port_file,
                     "write the address to this file once the daemon listens");
-  command.AddFlag("--stop-with-stdin", arguments.stop_with_stdin,
-                  "stop as after SIGTERM when the standard input ends: with the process that "
-                  "holds its other end, whatever becomes of that");
+  command
+      .AddOption("--stop-with-parent", &arguments.stop_with_parent,
+                 "stop as after SIGTERM when the process that started this one, which has this id, "
+                 "ends, whatever becomes of it")
+      .TypeName("PID");
   command.SetFooter("Examples:\n  millraced " + std::string(RoleName(role)) +
                     (role == Role::kWorker
                          ? " --dataset stdlib=/data/stdlib --dispatcher 10.0.0.1:7700\n"
@@ -108,14 +113,12 @@ Status WritePortFile(const std::string& path, const std::string& address) {
   return OkStatus();
 }
 
-/// Sends SIGTERM to this process when its standard input ends.
-void StopWithStdin() {
-  std::thread([] {
-    char byte = 0;
-    while (true) {
-      const ssize_t got = read(STDIN_FILENO, &byte, 1);
-      if (got == 0 || (got < 0 && errno != EINTR)) break;
-    }
+/// Sends SIGTERM to this process when `parent` is no longer its parent, and so has ended. Nothing
+/// that the parent holds could tell: its own children may hold that longer. PR_SET_PDEATHSIG would
+/// tell when the thread ends that started this process.
+void StopWithParent(pid_t parent) {
+  std::thread([parent] {
+    while (getppid() == parent) std::this_thread::sleep_for(kLookForParent);
     kill(getpid(), SIGTERM);
   }).detach();
 }
@@ -216,7 +219,9 @@ int Run(const Arguments& arguments) {
   signal(SIGPIPE, SIG_IGN);
   InstallSigbusGuard();
   LimitStart();
-  if (arguments.stop_with_stdin) StopWithStdin();
+  if (arguments.stop_with_parent) {
+    StopWithParent(static_cast<pid_t>(*arguments.stop_with_parent));
+  }
 
   const auto log = std::make_shared<LevelFilter>(
       MakeStderrLogger(std::string(RoleName(options->role)), LogLevel::kDebug, options->log_json),

@@ -68,6 +68,62 @@ def test_the_daemon_ends_with_the_process_that_started_it(dataset, how):
     assert any(not alive(pid) for _ in tries())
 
 
+class Child:
+    """A process that was forked from this one, and holds all descriptors that this one has now."""
+
+    def __enter__(self):
+        self._pid = os.fork()
+        if self._pid == 0:
+            signal.pause()
+            os._exit(0)
+        return self
+
+    def __exit__(self, *_):
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+
+
+def test_a_daemon_ends_as_it_should_while_a_forked_child_lives(dataset):
+    session = millrace.local({"data": dataset}, pipeline())
+    next(iter(session.next_epoch()))
+    daemon = session.server._child.process
+    with Child():
+        session.close()
+        assert daemon.returncode == 0  # it was not killed
+
+
+_KILLED = """
+import os, signal, sys, millrace
+server = millrace.LocalServer({"data": sys.argv[1]})
+child = os.fork()
+if child == 0:
+    signal.pause()
+print(server.pid, child, server._folder, flush=True)
+signal.pause()
+"""
+
+
+def test_a_killed_process_leaves_nothing_for_long(dataset, tmp_path, monkeypatch):
+    """Its daemon ends though a child lives; the next server removes its folder, and no other."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "millrace-local-of-a-user").mkdir()
+    owner = subprocess.Popen([sys.executable, "-c", _KILLED, str(dataset)], stdout=subprocess.PIPE,
+                             text=True)
+    daemon, child, folder = owner.stdout.readline().split()
+    owner.kill()
+    owner.wait()
+    assert any(not alive(int(daemon)) for _ in tries())
+    os.kill(int(child), signal.SIGKILL)
+    assert any(not alive(int(child)) for _ in tries())
+    assert pathlib.Path(folder).is_dir()
+    with millrace.LocalServer({"data": dataset}) as first, \
+            millrace.LocalServer({"data": dataset}) as second:
+        assert not pathlib.Path(folder).exists()
+        assert first._folder.is_dir() and second._folder.is_dir()
+    assert os.listdir(tmp_path) == ["millrace-local-of-a-user"]
+
+
 def test_two_ranks_share_a_local_server(dataset):
     with millrace.LocalServer({"data": dataset}) as server:
         ranks = [millrace.connect(server.address, pipeline=pipeline(8), job="two", rank=rank,

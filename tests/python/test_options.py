@@ -32,6 +32,7 @@ FROM_1 = "a whole number from 1 to "
     ({"connect_timeout": "3"}, "connect_timeout: expected a number of seconds from 0, got '3'"),
     ({"attach_timeout": None}, "attach_timeout: expected a number of seconds from 0, got None"),
     ({"connect_timeout": float("nan")}, "connect_timeout: expected a number of seconds from 0, got nan"),
+    ({"read_timeout": -1}, "read_timeout: expected a number of seconds from 0, got -1"),
     ({"attach_timeout": -1}, "attach_timeout: expected a number of seconds from 0, got -1"),
     ({"priority": 0}, f"priority: expected {FROM_1}1000, got 0"),
     ({"priority": 1001}, f"priority: expected {FROM_1}1000, got 1001"),

@@ -26,15 +26,53 @@ def test_the_shorter_one_repeats(dataset):
     assert [(e, s) for *_, e, s in steps] == [(i // each, i % each) for i in range(2 * len(proof))]
 
 
-def test_an_epoch_ends_with_the_first_and_nothing_is_lost(dataset):
+def test_an_epoch_is_one_of_the_longest(dataset):
+    """Without `repeat`, and whichever of the two is named first."""
+    for order in (1, -1):
+        both = pair(dataset)
+        both = millrace.zip(**dict([*both.sessions.items()][::order]))
+        shorter, longer = sorted(both.sessions, key=lambda name: len(both.sessions[name]))
+        each, whole = len(both.sessions[shorter]), len(both.sessions[longer])
+        assert each < whole
+        epochs = [[(step, b[longer].step, b[shorter].epoch, b[shorter].step) for step, b in epoch]
+                  for epoch in both.epochs(2)]
+        assert epochs == [[(i, i, n // each, n % each)
+                           for i, n in enumerate(range(first, first + whole))]
+                          for first in (0, whole)]
+
+
+def test_sessions_of_one_length_end_together(dataset):
+    both = millrace.zip(a=millrace.reference(pipeline(), dataset),
+                        b=millrace.reference(pipeline(shuffle={"seed": 8}), dataset))
+    given = [(step, b["a"].epoch, b["b"].epoch, b["b"].step) for epoch in both.epochs(2)
+             for step, b in epoch]
+    assert given == [(step, n, n, step) for n in (0, 1) for step in range(len(both.sessions["a"]))]
+
+
+def test_an_epoch_that_is_passed_over_is_passed_over_in_all_sessions(dataset):
     both = pair(dataset)
-    shorter = min(len(s) for s in both.sessions.values())
-    for epoch in both.epochs(1):
-        assert len(list(epoch)) == shorter
-        break
-    longer = max(both.sessions.values(), key=len)
-    rest = [step for step, _ in longer.next_epoch()]
-    assert rest == list(range(shorter, len(longer)))
+    expected = [[ids_of(b) for _, b in epoch] for epoch in both.epochs(3)]
+    both = pair(dataset)
+    given = []
+    for number, epoch in enumerate(both.epochs(3)):
+        if number != 1:
+            given.append([ids_of(b) for _, b in epoch])
+    assert given == [expected[0], expected[2]]
+    stale = list(pair(dataset).epochs(3))
+    assert len(stale) == 3
+    with pytest.raises(millrace.Cancelled, match="epoch 0 is no longer being read"):
+        next(stale[0])
+
+
+def test_an_epoch_that_is_left_goes_on_in_all_sessions(dataset):
+    expected = [ids_of(b) for epoch in pair(dataset).epochs(1) for _, b in epoch]
+    given = []
+    for epoch in pair(dataset).epochs(1):
+        for _, b in epoch:
+            given.append(ids_of(b))
+            if len(given) == 3:
+                break
+    assert given == expected
 
 
 def test_one_state_for_all(dataset):

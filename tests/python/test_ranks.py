@@ -52,6 +52,28 @@ def test_slurm_and_mpi_when_asked_for(monkeypatch):
     assert _ranks.find("mpi").world_size == 2
 
 
+@pytest.mark.parametrize("what, variable", [
+    ("slurm", "SLURM_NTASKS"), ("mpi", "OMPI_COMM_WORLD_SIZE"), ("mpi", "PMI_SIZE")])
+def test_ranks_of_a_launcher_that_nobody_asked_for_are_named(monkeypatch, what, variable):
+    monkeypatch.setenv(variable, "1")
+    assert _ranks.find().warning == ""
+    monkeypatch.setenv(variable, "3")
+    assert f'{variable}=3' in _ranks.find().warning and f'rank="{what}"' in _ranks.find().warning
+    assert _ranks.find(0, 1).warning == ""
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    assert _ranks.find().warning == ""
+
+
+def test_a_process_reads_by_itself_unless_it_has_ranks_or_replicas(monkeypatch):
+    assert _ranks.find().alone and _ranks.find(0, 1).alone
+    assert not _ranks.find(0, 2).alone and not _ranks.find(0, 1, replica=0).alone
+    assert not _ranks.find(mesh=Mesh()).alone
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    assert not _ranks.find("slurm").alone
+
+
 def test_what_cannot_be_is_said(monkeypatch):
     with pytest.raises(ConfigError, match="'slurm' or 'mpi'"):
         _ranks.find("pbs")

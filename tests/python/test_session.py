@@ -59,6 +59,47 @@ def test_epochs_until_counts_epochs_in_all(connect):
     assert list(session.epochs(5)) == []
 
 
+def test_an_epoch_that_is_passed_over_is_passed_over(connect, dataset):
+    for session in (connect(), millrace.reference(pipeline(), dataset)):
+        given = []
+        for epoch in session.epochs(4):
+            if epoch.number % 2:
+                given += [(batch.epoch, step) for step, batch in epoch]
+        assert given == [(n, step) for n in (1, 3) for step in range(len(session))]
+        assert (session.state_dict()["epoch"], session.state_dict()["step"]) == (4, 0)
+        assert [epoch.number for epoch in list(session.epochs(7))] == [4, 5, 6]
+
+
+def test_a_place_that_the_loop_moves_to_is_not_passed_over(dataset):
+    session = millrace.reference(pipeline(), dataset)
+    begun = []
+    for epoch in session.epochs(3):
+        begun.append((epoch.number, epoch.first_step))
+        if len(begun) == 2:
+            session.seek(0, 5)
+        else:
+            assert len(list(epoch)) == len(epoch)
+    assert begun == [(0, 0), (1, 0), (0, 5), (1, 0), (2, 0)]
+
+
+def test_an_epoch_that_is_over_gives_no_batches_of_another(connect, dataset):
+    for session in (connect(), millrace.reference(pipeline(), dataset)):
+        old = session.next_epoch()
+        steps = iter(old)
+        next(steps)
+        session.load_state_dict(session.state_dict())  # moves nothing
+        assert [step for step, _ in steps] == [*range(1, len(session))]
+        assert list(old) == []  # it is still the present one
+        steps = iter(old)
+        present = session.next_epoch()
+        for late in (steps, iter(old)):
+            with pytest.raises(millrace.Cancelled, match="epoch 0 is no longer being read: the "
+                                                         "session has gone on to epoch 1, step 0"):
+                next(late)
+        step, batch = next(iter(present))
+        assert (batch.epoch, step) == (1, 0)
+
+
 def test_parts_of_a_batch_are_the_batch(connect):
     whole = connect(job="whole")
     parts = connect(job="parts", micro=3)

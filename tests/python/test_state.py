@@ -104,6 +104,25 @@ def test_ranks_that_attach_one_after_another_begin_at_one_state(connect, dataset
         assert list(batch.example_ids) == list(whole[4 + rank])
 
 
+def test_a_rank_that_passes_over_an_epoch_locks_no_other_out(connect):
+    """Rank 0 has passed over all its epochs before rank 1 begins."""
+    ranks = [connect(pipeline(8), rank=rank, world_size=2) for rank in range(2)]
+    for session in ranks:
+        given = [(batch.epoch, step) for epoch in session.epochs(4) if epoch.number == 2
+                 for step, batch in epoch]
+        assert given == [(2, step) for step in range(len(session))]
+        assert session.state_dict()["epoch"] == 4
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_epoch_is_passed_over_from_between_the_parts_of_a_batch(dataset, alone):
+    session = millrace.reference(pipeline(), dataset, micro=3)
+    session.reading._alone = alone
+    ids_by_part(itertools.islice(parts(session), 7))
+    assert session.state_dict()["parts_given"] == 1
+    assert [epoch.number for epoch in session.epochs(2) if epoch.number == 1 and list(epoch)] == [1]
+
+
 def test_connect_refuses_what_is_no_state(connect, dataset):
     other = millrace.reference(pipeline(shuffle={"seed": 8}), dataset)
     state = other.state_dict()

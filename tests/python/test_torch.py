@@ -64,6 +64,25 @@ def test_a_loader_with_workers_is_refused(connect):
         next(iter(loader))
 
 
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_loader_with_started_workers_is_refused(connect, method):
+    loader = torch.utils.data.DataLoader(millrace.torch.IterableDataset(connect()), batch_size=None,
+                                         num_workers=1, multiprocessing_context=method)
+    with pytest.raises(millrace.ConfigError, match="num_workers=0"):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": 4}, {"batch_size": 4, "collate_fn": list}])
+def test_a_loader_that_would_batch_again_is_refused(connect, options):
+    session = connect()
+    for mapped in (None, lambda given: given["tactic"]):
+        loader = torch.utils.data.DataLoader(millrace.torch.IterableDataset(session, map=mapped),
+                                             **options)
+        with pytest.raises(millrace.ConfigError, match="batch_size=None"):
+            next(iter(loader))
+    assert session.state_dict()["step"] == 0
+
+
 def test_a_loader_counts_the_parts_of_batches(dataset):
     session = millrace.reference(pipeline(), dataset, micro=3)
     loader = torch.utils.data.DataLoader(millrace.torch.IterableDataset(session), batch_size=None)

@@ -185,7 +185,7 @@ std::string GrantsTable(const v1::ServiceStatus& status) {
 std::string FailingTable(const v1::ServiceStatus& status) {
   std::map<Number, std::string> names;
   for (const v1::WorkerStatus& worker : status.workers()) {
-    names[FromProto(worker.id())] = worker.name();
+    if (!worker.name().empty()) names[FromProto(worker.id())] = worker.name();
   }
   TextTable failing({"JOB", "RANK", "WORKER", "AVOIDED FOR", "WHY"});
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
@@ -303,6 +303,11 @@ std::string StatusTable(const v1::ServiceStatus& status) {
   TextTable workers({"WORKER", "ADDRESS", "STATE", "THREADS", "LEASES", "QUEUE", "BUFFERED",
                      "STREAMS", "SEND BLOCKED", "BUILD (MEAN)", "WHY"});
   for (const v1::WorkerStatus& worker : status.workers()) {
+    if (worker.name().empty()) {  // a trainer may see no more of it
+      workers.Add({"-", "-", worker.state(), fmt::format("{}", worker.threads()), "-", "-", "-",
+                   "-", "-", "-", "-"});
+      continue;
+    }
     std::string build;
     for (const v1::StageSeconds& stage : worker.build()) {
       if (stage.count() == 0) continue;

@@ -125,6 +125,12 @@ List WorkerList(const std::vector<WorkerRow>& rows) {
   List list;
   for (const WorkerRow& row : rows) {
     const v1::WorkerStatus& worker = *row.status;
+    list.alarms.push_back(worker.state() == "silent");
+    if (worker.name().empty()) {  // a trainer may see no more of it
+      table.Add({"-", "-", worker.state(), "-", "-", "-", "-", "-", "-", "-", "-",
+                 fmt::format("{}", row.waiters), "-", "-"});
+      continue;
+    }
     table.Add({Printable(worker.name()), Printable(std::string(HostOf(worker.address()))),
                worker.state(), Amount(row.batches), Percent(row.shared), InMegabytes(row.bytes),
                fmt::format("{:.2f} s", worker.queue_seconds()),
@@ -132,7 +138,6 @@ List WorkerList(const std::vector<WorkerRow>& rows) {
                            InMegabytes(static_cast<double>(worker.memory_limit_bytes()))),
                Percent(row.cached), CacheMegabytes(worker.cache()), Percent(row.blocked),
                fmt::format("{}", row.waiters), row.build, Printable(worker.why())});
-    list.alarms.push_back(worker.state() == "silent");
   }
   list.lines = table.Lines();
   return list;
@@ -160,7 +165,9 @@ List PluginList(const std::vector<PluginRow>& rows) {
 class WorkerNames {
  public:
   explicit WorkerNames(const v1::ServiceStatus& now) {
-    for (const auto& worker : now.workers()) names_[FromProto(worker.id())] = worker.name();
+    for (const auto& worker : now.workers()) {
+      if (!worker.name().empty()) names_[FromProto(worker.id())] = worker.name();
+    }
   }
   std::string Of(const v1::Wait& wait) const {
     const auto found = names_.find(FromProto(wait.worker()));

@@ -12,12 +12,14 @@ from .errors import Error
 
 class Epoch:
     """One epoch, or what is left of it. Iteration gives (step, batch). The length is the number of
-    steps left."""
+    steps left. Once the session has gone on to another epoch or place, iteration raises Cancelled.
+    """
 
     def __init__(self, session):
         self._session = session
         reading = session.reading
         self._reader = reading.reader
+        self._turn = reading.turn
         self.number = self._reader.epoch()
         epoch, example = reading.place().position
         at_end = epoch != self.number
@@ -29,6 +31,9 @@ class Epoch:
 
     def __iter__(self) -> Iterator[tuple[int, Batch | typing.Any]]:
         reading = self._session.reading
+        turn = self._turn
+        if reading.turn != turn:
+            raise reading.gone_on(self.number)
         timer = reading.timer
         following = self._reader.next
         check = self._session.validator()
@@ -41,6 +46,8 @@ class Epoch:
             del rest
             yield given.pop()
         while True:
+            if reading.turn != turn:
+                raise reading.gone_on(self.number)
             began = time.perf_counter()
             try:
                 batch = following()

@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -17,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from . import _binaries
 from ._open import connect
+from ._own_folder import OwnFolder
 from ._reader import Wrapped
 from ._server import Server
 from ._session import Session
@@ -54,7 +52,7 @@ class LocalServer(Server):
                               f"{{'data': '/folder'}}")
         command = [_binaries.path("millraced"), "serve", "--listen", "127.0.0.1:0",
                    "--batch-listen", "127.0.0.1:0", "--log-level", log_level, "--grace", "1",
-                   "--stop-with-stdin"]
+                   "--stop-with-parent", str(os.getpid())]
         for name, folder in datasets.items():
             command += ["--dataset", f"{name}={os.fspath(folder)}"]
         if skip_bad:
@@ -70,7 +68,7 @@ class LocalServer(Server):
         kept = None if state is None else os.fspath(state)
         self._child = _Child()
         self._end = weakref.finalize(self, self._child.end)
-        self._folder = self._child.folder
+        self._folder = self._child.folder.path
         try:
             port_file = self._folder / "port"
             if plugins:
@@ -116,6 +114,10 @@ class LocalServer(Server):
         """A reader whose calls fail once the daemon has ended; they do not wait for another one."""
         return self._child.watch(reader)
 
+    def __reduce__(self):
+        raise ConfigError("a LocalServer cannot be pickled, because it ends with this process: give "
+                          "its address to other processes")
+
     def __enter__(self) -> LocalServer:
         return self
 
@@ -129,7 +131,7 @@ class _Child:
 
     def __init__(self):
         self.process = None
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-"))
+        self.folder = OwnFolder()
         self._creator = os.getpid()
         self._ending = threading.Event()
         self._lock = threading.Lock()
@@ -137,14 +139,14 @@ class _Child:
         self._watcher = None
 
     def start(self, command):
-        with open(self.folder / "log", "wb") as log:
+        with open(self.folder.path / "log", "wb") as log:
             # The daemon gets a session of its own. Ctrl-C is meant for this process only, but a
             # terminal sends it to the whole foreground process group.
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log,
-                                            start_new_session=True)
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log, start_new_session=True)
 
     def log(self):
-        path = self.folder / "log"
+        path = self.folder.path / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def end(self):
@@ -156,13 +158,13 @@ class _Child:
         for watched in self._readers():  # open sessions say good-bye to the daemon first
             watched.close_if_open()
         if self.process is not None:
-            self.process.stdin.close()
+            self.process.terminate()
             try:
                 self.process.wait(timeout=5)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.remove()
 
     def watch(self, reader):
         watched = _Watched(reader, self)

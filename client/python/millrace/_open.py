@@ -11,6 +11,7 @@ import typing
 
 from . import _ranks
 from ._core import PlanReader, SessionReader, session_options
+from ._holders import Holders
 from ._server import Server
 from ._session import Session
 from .errors import ConfigError, JobError
@@ -55,8 +56,8 @@ def connect(address: str | LocalServer = _DEFAULTS["address"], *,
     pipeline: a path, the YAML text itself, or a dict of it. `variant` names one of its variants.
         `set` changes single keys: {"batch.size": 64}.
     job: a name that is the same on all ranks, and that no other training uses now. By default
-        MILLRACE_JOB, or the id that torchrun or Slurm gives. If there is none of these and only one
-        rank, the session makes up a name of its own.
+        MILLRACE_JOB, or, with several ranks, the id that torchrun or Slurm gives. If there is none
+        and only one rank, the session makes up a name of its own.
     rank, world_size: by default those of torch.distributed or JAX, or RANK and WORLD_SIZE from the
         environment. rank="slurm" and rank="mpi" take those of Slurm and MPI.
     mesh: a DeviceMesh, whose data-parallel axis gives rank and world size. Processes that differ
@@ -76,17 +77,25 @@ def connect(address: str | LocalServer = _DEFAULTS["address"], *,
     if server is not None:
         address = server.address
     place = _ranks.find(rank, world_size, mesh, replica)
+    variable = None if job else _job_variable(place)
     options.update(
         address=address, pipeline=pipeline_text(pipeline), variant=variant or "",
-        overrides=overrides(set), job=job or _default_job(place.world_size), rank=place.rank,
+        overrides=overrides(set), job=job or _default_job(place, variable), rank=place.rank,
         world_size=place.world_size, replica=place.replica,
         device=str(device or _DEFAULTS["device"]), log_level=log_level)
     _refuse_forked()
     if validate and options["device"] not in ("cpu", "host"):
         raise ConfigError(f"device={options['device']!r}: validate reads batches in the host's memory")
+    held = (address, options["job"], place.rank, place.replica)
+    plan = (options["pipeline"], variant, tuple(options["overrides"]), place.world_size)
+    _holders.refuse_second(held, plan, bool(job),
+                           f"{options['job']} (from {variable})" if variable else options["job"])
     import logging  # a tenth of the package's import time
 
-    logging.getLogger("millrace").info(
+    log = logging.getLogger("millrace")
+    if place.warning:
+        log.warning("job %s: %s", options["job"], place.warning)
+    log.info(
         "job %s: rank %d of %d (%s), replica %d, dispatcher %s", options["job"], place.rank,
         place.world_size, place.source, place.replica, address)
 
@@ -100,7 +109,10 @@ def connect(address: str | LocalServer = _DEFAULTS["address"], *,
     about = {"address": address, "job": options["job"], "rank": place.rank,
              "world_size": place.world_size, "replica": place.replica,
              "micro": options.get("micro", _DEFAULTS["micro"])}
-    return Session(attach, cursor, about, validate=validate, repeat_first=repeat_first)
+    session = Session(attach, cursor, about, validate=validate, repeat_first=repeat_first,
+                      alone=place.alone)
+    _holders.add(held, plan, session)
+    return session
 
 
 def reference(pipeline: str | os.PathLike | dict,
@@ -191,13 +203,21 @@ def _refuse_forked():
                        "millrace: start it with the method 'spawn', or connect after the fork only")
 
 
+_holders = Holders()  # the sessions of this process
 _nameless = itertools.count(1)  # numbers the sessions of this process that make up a job's name
 
 
-def _default_job(world_size):
-    for name in ("MILLRACE_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
-        if os.environ.get(name) not in (None, "", "none"):
-            return os.environ[name]
-    if world_size == 1:
+def _job_variable(place):
+    """The variable of the environment that names the job. None if there is none. A session that
+    reads by itself is not of the launcher's job, of which each process may have several."""
+    launchers = () if place.alone else ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
+    return next((name for name in ("MILLRACE_JOB", *launchers)
+                 if os.environ.get(name) not in (None, "", "none")), None)
+
+
+def _default_job(place, variable):
+    if variable is not None:
+        return os.environ[variable]
+    if place.world_size == 1:
         return f"{os.uname().nodename}-{os.getpid()}-{next(_nameless)}"
     raise ConfigError("job=: expected one name for all ranks, which no other training uses now")

@@ -10,6 +10,7 @@ from .errors import ConfigError
 _SLURM = (("SLURM_PROCID", "SLURM_NTASKS"),)
 _MPI = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"),
         ("PMIX_RANK", "PMIX_SIZE"))
+_DEFAULT = "default"
 _DATA_AXES = ("dp", "data", "data_parallel", "dp_replicate", "batch")
 
 
@@ -21,6 +22,8 @@ class Place:
     world_size: int
     replica: int
     source: str
+    alone: bool = False  # whether this process reads by itself: there is one rank and no replica
+    warning: str = ""  # what may be wrong with it
 
 
 def find(rank=None, world_size=None, mesh=None, replica=None):
@@ -44,10 +47,25 @@ def find(rank=None, world_size=None, mesh=None, replica=None):
     if (rank is None) != (world_size is None):
         raise ConfigError("give rank= and world_size= together, or neither")
     if rank is not None:
-        return Place(_whole("rank", rank), _whole("world_size", world_size), replica or 0,
-                     "arguments")
-    found = _of_torch() or _of_jax() or _of_environment() or (0, 1, "default")
-    return Place(found[0], found[1], replica or 0, found[2])
+        return _place(_whole("rank", rank), _whole("world_size", world_size), replica, "arguments")
+    found = _of_torch() or _of_jax() or _of_environment() or (0, 1, _DEFAULT)
+    return _place(*found[:2], replica, found[2], "" if found[2] != _DEFAULT else _others())
+
+
+def _place(rank, world_size, replica, source, warning=""):
+    return Place(rank, world_size, replica or 0, source, world_size == 1 and replica is None,
+                 warning)
+
+
+def _others():
+    """A warning if a launcher has started several processes, and its ranks were not asked for."""
+    for what, names in (("slurm", _SLURM), ("mpi", _MPI)):
+        for _, size in names:
+            if os.environ.get(size, "1") != "1":
+                return (f"{size}={os.environ[size]} is in the environment, and this session is rank "
+                        f"0 of 1, which reads all batches: rank=\"{what}\" deals them out to the "
+                        "processes; rank=0, world_size=1 says that this one is to read all")
+    return ""
 
 
 def _of_torch():
@@ -78,7 +96,7 @@ def _of_environment():
 def _of_variables(names, what, replica):
     for rank, size in names:
         if rank in os.environ and size in os.environ:
-            return Place(_number(rank), _number(size), replica or 0, f"{rank} and {size}")
+            return _place(_number(rank), _number(size), replica, f"{rank} and {size}")
     wanted = " or ".join(f"{rank} and {size}" for rank, size in names)
     raise ConfigError(f"rank={what!r}: expected {wanted} in the environment, found neither")
 

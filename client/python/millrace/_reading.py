@@ -4,6 +4,7 @@ import dataclasses
 import typing
 
 from . import _repeat, _report, _spec
+from ._pickling import OfThisProcess
 from .errors import Cancelled, ConfigError, Error
 
 _STATE_VERSION = 1
@@ -26,25 +27,30 @@ class _Begun:
     rest: tuple | None  # the parts to come; None: the reader has yet to give the batch
 
 
-class Reading:
+class Reading(OfThisProcess):
     """The loop's place and the reader of one session. For the package's own modules.
 
     attach(cursor) gives an attached reader. cursor: a text, the state of a session, or None. about:
     the session's micro and world_size. A state that was taken between two parts of a batch fits
-    only a session with the same values.
+    only a session with the same values. alone: whether no other process reads the same job.
     """
 
-    def __init__(self, attach, cursor, about, repeat_first):
+    def __init__(self, attach, cursor, about, repeat_first, alone):
         self.attach = attach
+        self._alone = alone
         self.open = None  # the attached reader, if there is one
         self.spec = None  # of the last reader
         self.places = None  # cursors and steps of the last reader's order
         self.timer = _report.Timer()
+        # Counts how often the loop has gone on to another epoch or elsewhere. Epochs of an earlier
+        # turn are over.
+        self.turn = 0
         self._about = {name: about[name] for name in ("micro", "world_size")}
         self._repeat_times = _repeat.times(repeat_first)
         self._repeating = None  # the open reader, if its first batch is repeated
         self._begun = None
         self._broken = False  # the reader was cancelled or failed, and gives no more batches
+        self._lost = False  # it failed, and no longer holds its rank
         self._closed = False
         self._last_stats = {}  # of the last reader that was closed
         state = cursor if isinstance(cursor, dict) else None
@@ -81,16 +87,36 @@ class Reading:
         try:
             self.reader.next_epoch()
         except Error:
-            self._broken = True
+            self.failed(self.open)
             raise
+        self.turn += 1
 
     def at_end(self):
         """Whether all batches of the current epoch have been given."""
         return self.reader.epoch() != self.place().position[0]
 
+    def gone_on(self, number):
+        """The error of a loop over epoch `number`, which is of an earlier turn."""
+        self.refuse_closed()
+        epoch, example = self.place().position
+        return Cancelled(f"epoch {number} is no longer being read: the session has gone on to epoch "
+                         f"{epoch}, step {self.places.step(example)}; take the Epoch that "
+                         "next_epoch() gives now")
+
+    def untouched(self, turn, place):
+        """Whether the loop, which was at `place` in that turn, has left all as it was."""
+        return not self._broken and self.turn == turn and self.place() == place
+
     def failed(self, reader):
         """Notes that `reader` gave an error instead of a batch."""
-        self._broken = self._broken or reader is self.open
+        if reader is self.open:
+            self._lost = self._lost or not self._broken
+            self._broken = True
+
+    @property
+    def holds_rank(self):
+        """Whether the dispatcher takes this session for the one that reads its rank."""
+        return self.open is not None and not self._lost
 
     def repeated(self, reader):
         """Whether the batch that `reader` gave last was one that repeat_first repeats."""
@@ -204,6 +230,23 @@ class Reading:
             raise
         self._begun = _not_yet_given(Place(self.open.position(), place.parts_given))
 
+    def skip(self, steps):
+        """Goes on so many steps later. If other processes read the same job, the batches are read
+        and dropped: a rank that moves by itself can lock out those that have yet to attach."""
+        to = self.place().position
+        for _ in range(steps):
+            to = self.places.next(*to)
+        if self._alone:
+            return self.go_on(Place(to))
+        self._begun = None
+        while self.reader.position() != to:
+            self.next_epoch()
+            try:
+                self.reader.next()
+            except Error:
+                self.failed(self.open)
+                raise
+
     # --- for this class only ---
 
     def _attach_reader(self):
@@ -214,7 +257,8 @@ class Reading:
         if self._repeat_times:
             reader = self._repeating = _repeat.Repeating(reader, self._repeat_times)
         self.open = reader
-        self._broken = False
+        self.turn += 1
+        self._broken = self._lost = False
 
     def _detach(self):
         reader, self.open = self.open, None

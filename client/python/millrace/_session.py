@@ -9,6 +9,7 @@ from . import _coq, _report
 from ._core import Batch
 from ._epoch import Epoch, parts_of
 from ._host import values
+from ._pickling import OfThisProcess
 from ._reading import Place, Reading
 from ._spec import Spec
 from ._tables import Tables
@@ -18,19 +19,20 @@ if typing.TYPE_CHECKING:
     from ._local import LocalServer
 
 
-class Session:
+class Session(OfThisProcess):
     """One rank's batches, in order, each exactly once. Made by connect, local or reference.
 
     Only one thread may read. Everything else may be called from any thread.
     """
 
-    def __init__(self, attach, cursor, about, *, validate=False, repeat_first=False):
+    def __init__(self, attach, cursor, about, *, validate=False, repeat_first=False,
+                 alone=True):
         self._about = about
         self._validate = validate
         self._vocabulary = None
         self._own_server = None
         # For the package's own modules: the loop's place, and the reader.
-        self.reading = Reading(attach, cursor, about, repeat_first)
+        self.reading = Reading(attach, cursor, about, repeat_first, alone)
         self._tables = Tables(self.reading)
 
     @property
@@ -48,13 +50,18 @@ class Session:
         """Epochs from the session's place up to number `until` (without it); None: without end.
 
         A session that goes on in the middle of epoch 3 gives 3, …, until - 1: a loop over
-        `epochs(10)` trains ten epochs in all, however often it was interrupted.
+        `epochs(10)` trains ten epochs in all, however often it was interrupted. If the loop leaves
+        an epoch in its middle, the rest comes next. If it takes nothing of an epoch, the session
+        goes on to the next one.
         """
         while True:
             epoch = self.next_epoch()
             if until is not None and epoch.number >= until:
                 return
+            turn, place = self.reading.turn, self.reading.place()
             yield epoch
+            if self.reading.untouched(turn, place):
+                self.reading.skip(len(epoch))
 
     def next_epoch(self) -> Epoch:
         """The rest of the current epoch, or the next epoch if nothing is left."""

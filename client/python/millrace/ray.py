@@ -19,7 +19,6 @@ import os
 import pathlib
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import typing
@@ -29,6 +28,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from . import _binaries, _open
+from ._own_folder import OwnFolder
 from ._session import Session
 from .errors import ConfigError, ConnectionError, JobError  # noqa: A004
 
@@ -41,19 +41,20 @@ class Daemon:
 
     def __init__(self, role: str, arguments: list[str], host: str | None, port: int):
         """host: where to listen; None: at this node's address. port: 0 for any."""
-        self._folder = tempfile.TemporaryDirectory(prefix="millrace-")
-        folder = pathlib.Path(self._folder.name)
+        self._folder = OwnFolder()
+        folder = self._folder.path
         host = host or ray.util.get_node_ip_address()
         if port:
             _wait_until_free(host, port)  # by the daemon of the actor before this one
         listen = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         flag = "--listen" if role == "dispatcher" else "--batch-listen"
         command = [_binaries.path("millraced"), role, flag, listen, "--port-file",
-                   str(folder / "port"), "--stop-with-stdin", *arguments]
+                   str(folder / "port"), "--stop-with-parent", str(os.getpid()), *arguments]
         if role == "dispatcher" and "--state" not in arguments:
             command += ["--state", str(folder / "state")]
         with open(folder / "log", "wb") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=log)
         self._log = folder / "log"
         self._stopping = threading.Event()
         self._address = self._wait_for(folder / "port")
@@ -74,7 +75,7 @@ class Daemon:
         code = self._process.wait()
         if not self._stopping.is_set():
             print(f"millraced ended with {code}: {self.log()}", flush=True)
-            self._folder.cleanup()
+            self._folder.remove()
             os._exit(1)
 
     def address(self) -> str:
@@ -94,6 +95,7 @@ class Daemon:
         self._stopping.set()
         self._process.terminate()
         self._process.wait()
+        self._folder.remove()
 
 
 class Fleet:

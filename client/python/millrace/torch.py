@@ -10,6 +10,8 @@ Never prepare the loader: it would then cut the first rank's batches into pieces
 to all ranks.
 """
 
+import sys
+
 import torch
 
 from ._epoch import parts
@@ -46,6 +48,12 @@ def _ragged(batch, path):
     return batch[path].torch(), batch[splits].torch()
 
 
+_WORKERS = ("a DataLoader over a session takes num_workers=0: the session's own threads receive and "
+            "expand batches ahead of the loop")
+_BATCHES = ("a DataLoader over a session takes batch_size=None: the session gives whole batches, of "
+            "which the loader would make batches again")
+
+
 class IterableDataset(torch.utils.data.IterableDataset):
     """Each iteration is an epoch, or what is left of one.
 
@@ -64,8 +72,16 @@ class IterableDataset(torch.utils.data.IterableDataset):
 
     def __iter__(self):
         if torch.utils.data.get_worker_info() is not None:
-            raise ConfigError("a DataLoader over a session takes num_workers=0: the session's own "
-                              "threads receive and expand batches ahead of the loop")
+            raise ConfigError(_WORKERS)
+        # The loader tells a dataset nothing. What fetches for it begins the iteration.
+        if sys._getframe(1).f_locals.get("auto_collation"):
+            raise ConfigError(_BATCHES)
+        return self._epoch()
+
+    def __reduce__(self):
+        raise ConfigError(_WORKERS)  # it is on its way to a worker
+
+    def _epoch(self):
         if self._whole and not self.session.at_end:
             self.session.seek(self.session.epoch)
         for part in parts(self.session):

@@ -92,6 +92,7 @@ struct SessionMachineOptions {
   Compression compression = Compression::kOff;          // that workers are asked for
   Duration connect_timeout = std::chrono::seconds(30);  // until the dispatcher's first message
   Duration attach_timeout{0};  // until the Welcome; 0: as long as the dispatcher says wait
+  Duration read_timeout{0};    // until the batch comes that the loop waits for; 0: no limit
 };
 
 }  // namespace millrace::client

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "client/session/machine/session_times.h"
 
 namespace millrace::client {
@@ -38,6 +40,7 @@ void SessionMachine::Enter(Time now) {
     const Duration more = passed - kReportEvery;
     attach_.StoodStill(more);
     supply_.StoodStill(more, now);
+    waits_.StoodStill(more);
   }
   now_ = now;
 }
@@ -211,6 +214,7 @@ void SessionMachine::Tick(Time now) {
 void SessionMachine::CheckTimes(Time now) {
   if (!status_.ok()) return;
   if (const Status late = attach_.CheckTimes(now); !late.ok()) return End(late);
+  if (const Status late = CheckReadTime(now); !late.ok()) return End(late);
   if (attach_.ConnectDue(now)) {
     std::optional<v1::Report> report = MakeReport(now);
     tuning_told_ = 0;
@@ -222,6 +226,17 @@ void SessionMachine::CheckTimes(Time now) {
   if (tuning_.Due(now)) tuning_.Look(report_.Counted(), stock_, workers_.all().size(), now);
 }
 
+Status SessionMachine::CheckReadTime(Time now) const {
+  const Duration limit = context_.options.read_timeout;
+  if (limit == Duration{0} || !waits_.waiting() || now - waits_.waiting_since() < limit) {
+    return OkStatus();
+  }
+  return DeadlineExceeded(fmt::format(
+      "no batch came for {:g} s (read_timeout){}: the loop waits for {}", ToSeconds(limit),
+      attach_.admission() ? " at " + attach_.steps().At(stock_.next()).ToString() : "",
+      waits_.Text()));
+}
+
 Time SessionMachine::NextTick() const {
   NextDue next(now_);
   if (!status_.ok()) return next.due();
@@ -230,6 +245,9 @@ Time SessionMachine::NextTick() const {
   self_leases_.AddTimes(next);
   supply_.AddTimes(next);
   tuning_.AddTimes(next);
+  if (waits_.waiting() && context_.options.read_timeout > Duration{0}) {
+    next.At(waits_.waiting_since() + context_.options.read_timeout);
+  }
   return next.due();
 }
 

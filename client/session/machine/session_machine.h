@@ -135,6 +135,8 @@ class SessionMachine {
   /// Ends the session with `status`, unless it has ended already.
   void End(const Status& status);
   void CheckTimes(Time now);
+  /// An error once the loop has waited for the next batch as long as it may.
+  Status CheckReadTime(Time now) const;
   void SendReportWhereDue(Time now);
   /// Returns none before the session is admitted.
   std::optional<v1::Report> MakeReport(Time now) const;

@@ -50,6 +50,14 @@ WaitCause Waits::FindCause(bool ended) const {
   return stream.building || stream.batches_before > 0 ? WaitCause::kQueue : CauseOfBuild(stream);
 }
 
+std::string Waits::Text() const {
+  std::string text(WaitCauseName(cause_));
+  const WorkerLink* const worker = IsForWorker(cause_) ? supply_.NextWorker() : nullptr;
+  if (worker != nullptr) text += " (worker " + worker->where.address + ")";
+  if (!attach_.waiting_why().empty()) text += ": " + attach_.waiting_why();
+  return text;
+}
+
 void Waits::AddNow(SessionStats& stats, Time now) const {
   stats.now = cause_;
   if (cause_ == WaitCause::kNone) return;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 
 #include "client/session/machine/attach.h"
 #include "client/session/machine/stats.h"
@@ -24,6 +25,8 @@ class Waits {
   void CountUntil(Time now);
   /// The loop waits for the next step, or no longer does.
   void Set(bool waiting, Time now);
+  /// This process stood still for `more`, which does not count as a wait for the present step.
+  void StoodStill(Duration more) { waiting_since_ = waiting_since_ + more; }
   void OnTaken(Time now) { waiting_since_ = now; }
   /// Finds the present cause, after an event. Returns true if it has changed.
   bool Update(bool ended, Time now);
@@ -33,6 +36,8 @@ class Waits {
   Time waiting_since() const { return waiting_since_; }
   WaitCause cause() const { return cause_; }
   Time cause_since() const { return cause_since_; }
+  /// What the loop waits for, as a message says it.
+  std::string Text() const;
   /// Sets the seconds that the loop had waited at the last event.
   void AddTo(SessionStats& stats) const { stats.waited_seconds = waited_seconds_; }
   /// Adds the present wait, and the time since the last event.

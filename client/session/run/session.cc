@@ -15,6 +15,7 @@
 #include "common/system/malloc.h"
 #include "common/system/mutex.h"
 #include "common/system/nonce.h"
+#include "common/system/repeat_limit.h"
 #include "common/transport/grpc/grpc_client.h"
 #include "common/transport/shm/shm_client.h"
 
@@ -50,6 +51,7 @@ Result<client::SessionMachineOptions> MachineOptions(const SessionOptions& optio
   machine.compression = CompressionOf(options.compression);
   machine.connect_timeout = Timeout(options.connect_timeout_seconds);
   machine.attach_timeout = Timeout(options.attach_timeout_seconds);
+  machine.read_timeout = Timeout(options.read_timeout_seconds);
   v1::Hello& hello = machine.hello;
   hello.set_protocol(kProtocol);
   hello.set_job(options.job);
@@ -114,6 +116,11 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
                                                  const SessionEnvironment& environment) {
   MILLRACE_ASSIGN_OR_RETURN(client::SessionMachineOptions machine, MachineOptions(options));
   SessionEnvironment real = environment;
+  if (real.clock == nullptr) real.clock = std::make_shared<SystemClock>();
+  SessionOptions own = options;
+  own.logger = options.logger == nullptr
+                   ? MakeNullLogger()
+                   : std::make_shared<RepeatLimit>(options.logger, real.clock);
   if (real.device == nullptr) {
     // The device holds two batches besides those expanded ahead: the one that the loop works on,
     // and the one that the device still works on.
@@ -123,8 +130,7 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
   }
   if (real.connector == nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(
-        auto tls, OpenClientTls(options.tls, std::make_shared<SystemClock>(),
-                                options.logger != nullptr ? options.logger : MakeNullLogger()));
+        auto tls, OpenClientTls(options.tls, std::make_shared<SystemClock>(), own.logger));
     real.connector = MakeGrpcConnector({.tls = std::move(tls)});
     if (options.shared_memory) {
       real.connector = MakeShmConnector(std::move(real.connector), NetworkHostId(),
@@ -133,10 +139,9 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
                                         });
     }
   }
-  if (real.clock == nullptr) real.clock = std::make_shared<SystemClock>();
   if (real.random == nullptr) real.random = MakeRandom();
   if (options.keep_freed_memory) KeepFreedMemory();
-  auto core = std::make_shared<Core>(options, real, std::move(machine));
+  auto core = std::make_shared<Core>(own, real, std::move(machine));
   core->Start();
   return std::unique_ptr<Session>(new Session(std::move(core)));
 }

@@ -153,8 +153,7 @@ SessionRunner::SessionRunner(const SessionOptions& options, const SessionEnviron
                                          device_->receive_memory())),
       holds_(std::make_shared<HoldCount>()),
       trace_(clock_, machine_options.hello.where(), machine_options.hello.host_id()),
-      machine_(std::move(machine_options), environment.random,
-               options.logger != nullptr ? options.logger : MakeNullLogger()),
+      machine_(std::move(machine_options), environment.random, options.logger),
       prefetcher_(std::make_unique<client::Prefetcher>(
           device_, options.micro,
           client::ExpandDepth{options.expanded_batches, options.expanded_bytes}, trace_.tracer(),

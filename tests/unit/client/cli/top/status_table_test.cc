@@ -52,6 +52,16 @@ TEST_CASE("status says how much of a dataset's contents is unverified, until all
   CHECK_THAT(StatusTable(status), !Contains("unverified"));
 }
 
+TEST_CASE("status shows no figures of a worker that it may not tell about", "[status_table]") {
+  v1::ServiceStatus status;
+  v1::WorkerStatus& worker = *status.add_workers();
+  worker.set_state("ready");
+  worker.set_threads(4);
+  const std::string table = StatusTable(status);
+  CHECK_THAT(table, Contains("-       -        ready  4        -"));
+  CHECK_THAT(table, !Contains("0.00 s") && !Contains("0.0 MB"));
+}
+
 TEST_CASE("status says until when certificates hold, and what ports refused", "[status_table]") {
   v1::ServiceStatus status;
   status.mutable_security();

@@ -230,6 +230,14 @@ TEST_CASE("a rate that is not known yet is a dash", "[top]") {
   CHECK(Cell(TopFrame(&before, now, {}), "WORKER", "alpha", "BATCHES/S") == "-");
 }
 
+TEST_CASE("what may not be told of a worker is a dash", "[top]") {
+  v1::ServiceStatus now = At(102);
+  AddWorker(now, 1, "").set_state("ready");
+  const std::vector<TopLine> frame = TopFrame(nullptr, now, {});
+  CHECK(Row(frame, "-  -  ready") == std::vector<std::string>{"-", "-", "ready", "-", "-", "-", "-",
+                                                              "-", "-", "-", "-", "0", "-", "-"});
+}
+
 TEST_CASE("a job's total is that of replica 0 of its ranks", "[top]") {
   v1::ServiceStatus before = At(100);
   v1::ServiceStatus now = At(101);

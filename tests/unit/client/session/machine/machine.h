@@ -65,6 +65,7 @@ class Machine {
     bool tune = false;
     std::uint64_t max_batch_bytes = 1000;  // the dispatcher's estimate
     double random = 0.5;
+    Duration read_timeout{0};
     std::string address = "dispatcher:1";
   };
 
@@ -74,6 +75,7 @@ class Machine {
     state_options.address = options.address;
     state_options.prefetch_bytes = options.prefetch_bytes;
     state_options.tune = options.tune;
+    state_options.read_timeout = options.read_timeout;
     state_options.hello.set_job("j");
     state_options.hello.set_rank(options.rank);
     state_options.hello.set_world_size(options.steps.world_size);

@@ -44,6 +44,50 @@ TEST_CASE("every wait has its name, and its seconds go to it", "[session][wait]"
   CHECK(stats.total_waited_seconds() == Approx(0.75));
 }
 
+TEST_CASE("a wait beyond read_timeout ends the session with the wait's name", "[session][wait]") {
+  Machine m({.read_timeout = 5 * kSecond});
+  m.Welcome();
+  m.PassAttached(10 * kSecond);  // the loop does not wait yet
+  m.state->SetWaiting(true, m.now);
+  m.PassAttached(5 * kSecond - kMs);
+  CHECK(m.state->status().ok());
+  CHECK(m.state->NextTick() == m.now + kMs);
+  m.PassAttached(kMs);
+  CHECK(m.state->status().code() == StatusCode::kDeadlineExceeded);
+  CHECK(m.state->status().message() ==
+        "no batch came for 5 s (read_timeout) at epoch 0, example 0: the loop waits for lease");
+}
+
+TEST_CASE("read_timeout counts anew for each batch, and names the worker", "[session][wait]") {
+  Machine m({.read_timeout = 2 * kSecond});
+  m.Welcome();
+  m.state->SetWaiting(true, m.now);
+  m.PassAttached(1500 * kMs);
+  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  v1::BatchPart alive;
+  ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
+  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  m.state->OnBatchesArrival(worker, ArrivalOf(m.state->steps(), 0, {10, 1}), m.now);
+  m.TakeBatch();
+  m.PassAttached(1500 * kMs);
+  CHECK(m.state->status().ok());
+  ToProto(Position{0, 10}, alive.mutable_alive()->mutable_building());
+  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  m.PassAttached(500 * kMs);
+  CHECK_THAT(m.state->status().message(),
+             Catch::Matchers::Contains("the loop waits for build (worker worker1:1)"));
+}
+
+TEST_CASE("time in which the process stood still does not count for read_timeout",
+          "[session][wait]") {
+  Machine m({.read_timeout = 5 * kSecond});
+  m.Welcome();
+  m.state->SetWaiting(true, m.now);
+  m.now = m.now + 60 * kSecond;
+  m.state->Tick(m.now);
+  CHECK(m.state->status().ok());
+}
+
 TEST_CASE("a wait for a build that is in a plugin's process is of Python", "[session][wait]") {
   Machine m;
   m.Welcome();
