@@ -50,7 +50,7 @@ TEST_CASE("a graph whose numbers fit is right", "[numbers_check]") {
 TEST_CASE("a wrong number of any array is named with its place", "[numbers_check]") {
   const WholeGraphFolder folder;
   SECTION("a row") {
-    CHECK_THAT(folder.With<std::int64_t>("indptr", 2, 6), Contains("indptr: number 1 and the next"));
+    CHECK_THAT(folder.With<std::int64_t>("indptr", 2, 6), Contains("(array indptr): number 1 and the next"));
   }
   SECTION("the end of an edge") {
     CHECK_THAT(folder.With<std::int32_t>("indices", 4, 4),
@@ -73,8 +73,8 @@ TEST_CASE("a wrong number of any array is named with its place", "[numbers_check
                Contains("(array roots/some): number 0 is -1"));
   }
   SECTION("a small graph that ends before it begins") {
-    CHECK_THAT(folder.With<std::int32_t>("graphs/parts", 1, 3),
-               Contains("(array graphs/parts): number 1 is 3, but the next is 2"));
+    CHECK_THAT(folder.With<std::int32_t>("graphs/parts", 2, 1),
+               Contains("(array graphs/parts): number 1 is 2, but the next is 1"));
   }
 }
 
