@@ -10,7 +10,6 @@ find_package(fmt CONFIG REQUIRED)
 find_package(yaml-cpp CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)
-find_package(civetweb CONFIG REQUIRED)  # the HTTP port
 find_package(ZLIB REQUIRED)
 find_package(SQLite3 REQUIRED)
 # TLS and certificates. The reference loader splits datasets by md5.

@@ -20,11 +20,14 @@
 
 #include "common/base/log.h"
 #include "common/command_line/command_line.h"
+#include "common/system/clock.h"
 #include "common/system/host.h"
 #include "common/system/level_filter.h"
 #include "common/system/malloc.h"
 #include "common/system/mutex.h"
+#include "common/system/repeat_filter.h"
 #include "common/system/stderr_logger.h"
+#include "common/system/ticker.h"
 #include "common/transport/grpc/grpc_log.h"
 #include "server/daemon/config_file.h"
 #include "server/daemon/daemon.h"
@@ -223,9 +226,12 @@ int Run(const Arguments& arguments) {
     StopWithParent(static_cast<pid_t>(*arguments.stop_with_parent));
   }
 
-  const auto log = std::make_shared<LevelFilter>(
+  const auto repeats = std::make_shared<RepeatFilter>(
       MakeStderrLogger(std::string(RoleName(options->role)), LogLevel::kDebug, options->log_json),
-      options->log_level);
+      std::make_shared<SystemClock>());
+  const Ticker counts(std::chrono::seconds(1), [repeats] { repeats->Tick(); });
+  const auto log = std::make_shared<LevelFilter>(
+      repeats, options->log_level);
   log->Info("starting", {{"version", MILLRACE_VERSION},
                          {"name", options->name},
                          {"threads", options->threads},
@@ -234,10 +240,13 @@ int Run(const Arguments& arguments) {
                          {"memory_from", host.memory_from}});
   const auto failure = std::make_shared<Failure>();
   RaiseOpenFiles();
+  const auto errors = std::make_shared<LogLimit>();
   const auto handshakes = std::make_shared<LogLimit>();
   WatchGrpcLog(
-      [log](const std::string& text) {
-        log->Error("grpc", {{"message", text}});
+      [log, errors](const std::string& text) {
+        if (const auto unsaid = errors->MayLog(std::chrono::steady_clock::now())) {
+          log->Error("grpc", {{"message", text}, {"unsaid", *unsaid}});
+        }
       },
       [log, handshakes](const std::string& why) {
         if (const auto unsaid = handshakes->MayLog(std::chrono::steady_clock::now())) {

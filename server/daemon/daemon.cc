@@ -140,6 +140,7 @@ Daemon::Daemon(const DaemonOptions& options, const DaemonSecurity& security,
       etcd_tls_(security.etcd),
       control_guard_("control", security, log_),
       batch_guard_("batches", security, log_),
+      metrics_guard_("metrics", options.metrics_tls ? security : DaemonSecurity(), log_),
       arena_(MakeArena(options)),
       connector_(MakeGrpcConnector({.tls = security.tls})),
       columns_(MakeKeptColumns(options, log_)),
@@ -333,10 +334,12 @@ Status Daemon::StartWeb(const DaemonSecurity& security) {
       std::make_shared<WebRoutes>(WebContents{.metrics = [this] { return MetricsPage(); },
                                               .status = [status] { return status->Get(); }},
                                   WebAccess(access));
-  MILLRACE_ASSIGN_OR_RETURN(
-      web_,
-      WebServer::Start(options_.metrics_listen, options_.metrics_tls ? security.tls : nullptr,
-                       [routes](const WebRequest& request) { return routes->Answer(request); }));
+  WebServerOptions server;
+  server.listen = options_.metrics_listen;
+  if (options_.metrics_tls) server.tls = security.tls;
+  server.answer = [routes](const WebRequest& request) { return routes->Answer(request); };
+  server.on_refused = metrics_guard_.ForServer(server.listen).on_refused_connection;
+  MILLRACE_ASSIGN_OR_RETURN(web_, WebServer::Start(std::move(server)));
   return OkStatus();
 }
 
@@ -380,6 +383,7 @@ void Daemon::AddMetrics(MetricSet& metrics) {
     worker_->AddMetrics(metrics);
     batch_guard_.AddMetrics(metrics);
   }
+  metrics_guard_.AddMetrics(metrics);
 }
 
 void Daemon::TellHealth() {
@@ -449,7 +453,7 @@ void Daemon::DrainAndStop() {
   while (worker_ && !worker_->Idle() && clock_->Now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  // The HTTP server takes some time to end. It ends while the rest is stopped.
+  // An answer that the HTTP server makes may wait for what is stopped here.
   std::thread web_end([this] { web_.reset(); });
   health_ticker_.reset();
   security_ticker_.reset();

@@ -81,6 +81,7 @@ class Daemon {
   const std::shared_ptr<TlsFolder> etcd_tls_;  // null: none
   PortGuard control_guard_;
   PortGuard batch_guard_;
+  PortGuard metrics_guard_;
   const std::shared_ptr<SharedArena> arena_;  // null: none
   std::stop_source stop_fetching_;
   const std::shared_ptr<Connector> connector_;  // of the worker

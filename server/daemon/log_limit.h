@@ -10,28 +10,24 @@
 
 namespace millrace {
 
-/// Lets ten lines a second through. Thread-safe.
+/// Lets a line through in ten seconds. Thread-safe.
 class LogLimit {
  public:
   /// If one more line may be logged at this time: how many were kept back since the last one that
   /// was logged.
   std::optional<std::uint64_t> MayLog(std::chrono::steady_clock::time_point now) {
     MutexLock lock(mutex_);
-    if (now - second_ >= std::chrono::seconds(1)) {
-      second_ = now;
-      lines_ = 0;
+    if (last_ && now - *last_ < std::chrono::seconds(10)) {
+      ++unsaid_;
+      return std::nullopt;
     }
-    if (++lines_ <= kMostInSecond) return std::exchange(unsaid_, 0);
-    ++unsaid_;
-    return std::nullopt;
+    last_ = now;
+    return std::exchange(unsaid_, 0);
   }
 
  private:
-  static constexpr int kMostInSecond = 10;
-
   Mutex mutex_;
-  std::chrono::steady_clock::time_point second_ MILLRACE_GUARDED_BY(mutex_);
-  int lines_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::optional<std::chrono::steady_clock::time_point> last_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t unsaid_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 

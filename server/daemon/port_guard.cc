@@ -88,7 +88,7 @@ void PortGuard::OnCall(std::string_view method, const Peer& peer, const Status& 
   const std::string name = NameOf(method);
   calls_.Count(name, why);
   ++(why.code() == StatusCode::kUnauthenticated ? unauthenticated_ : denied_);
-  const auto unsaid = lines_.MayLog(std::chrono::steady_clock::now());
+  const auto unsaid = call_lines_.MayLog(std::chrono::steady_clock::now());
   if (!unsaid) return;
   log_->Warning("call refused", {{"port", port_},
                                  {"peer", peer.address},
@@ -100,8 +100,9 @@ void PortGuard::OnCall(std::string_view method, const Peer& peer, const Status& 
 }
 
 void PortGuard::OnConnection(RefusedConnection why, const std::string& peer) {
-  ++connections_.at(static_cast<std::size_t>(why));
-  const auto unsaid = lines_.MayLog(std::chrono::steady_clock::now());
+  const auto reason = static_cast<std::size_t>(why);
+  ++connections_.at(reason);
+  const auto unsaid = connection_lines_.at(reason).MayLog(std::chrono::steady_clock::now());
   if (!unsaid) return;
   log_->Warning("connection refused", {{"port", port_},
                                        {"peer", peer},

@@ -45,7 +45,7 @@ struct DaemonSecurity {
 /// Thread-safe.
 class PortGuard {
  public:
-  /// `port`: "control" or "batches", for the log.
+  /// `port`: "control", "batches" or "metrics", for the log.
   PortGuard(std::string port, const DaemonSecurity& security, std::shared_ptr<Logger> log);
 
   /// For a server at `listen`. This object has to outlive the server.
@@ -72,7 +72,8 @@ class PortGuard {
   std::array<std::atomic<std::uint64_t>, kReasons> connections_{};
   std::atomic<std::uint64_t> unauthenticated_{0};
   std::atomic<std::uint64_t> denied_{0};
-  LogLimit lines_;
+  LogLimit call_lines_;
+  std::array<LogLimit, kReasons> connection_lines_;
 };
 
 }  // namespace millrace

@@ -1,186 +1,263 @@
 #include "server/web/web_server.h"
 
-#include <civetweb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <map>
 #include <optional>
-#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "common/system/errno_status.h"
+#include "common/system/file_descriptor.h"
 #include "common/system/mutex.h"
-#include "common/transport/grpc/listen_check.h"
+#include "common/transport/grpc/peer_name.h"
+#include "common/transport/strand.h"
 #include "server/web/gzip.h"
-#include "server/web/tls_front.h"
+#include "server/web/http_text.h"
+#include "server/web/web_connection.h"
 #include "server/web/web_routes.h"
+#include "server/web/web_tls.h"
 
 namespace millrace {
 namespace {
 
-/// What is sent at once. Each piece has a time limit of its own, so that slow peers get all.
-constexpr std::size_t kSentPieceBytes = 1 << 16;
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+constexpr int kAnsweringThreads = 8;
+/// One more connection pushes out the one that came first of those whose request is not whole.
+constexpr std::size_t kMostConnections = 256;
+/// A request has to be whole after this time, and a peer to have taken something of its answer.
+constexpr auto kStandsStill = std::chrono::seconds(5);
 /// Answers below this size are not worth compressing.
 constexpr std::size_t kLeastGzipBytes = 4096;
 
-std::string_view HeaderOf(const mg_connection* connection, const char* name) {
-  const char* const value = mg_get_header(connection, name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
-}
-
-WebRequest RequestOf(const mg_connection* connection) {
-  const mg_request_info& info = *mg_get_request_info(connection);
-  WebRequest request;
-  request.method = info.request_method;
-  request.path = info.local_uri == nullptr ? "" : info.local_uri;
-  request.host = HeaderOf(connection, "Host");
-  request.peer = info.remote_addr;
-  request.peer_port = info.remote_port;
-  request.own_port = info.server_port;
-  return request;
-}
-
-void Send(mg_connection* connection, const WebResponse& response, bool head) {
-  std::string_view body = *response.body;
-  std::string packed;
-  std::string headers =
-      fmt::format("HTTP/1.1 {} {}\r\nContent-Type: {}\r\n", response.code,
-                  mg_get_response_code_text(connection, response.code), response.type);
-  for (const auto& [name, value] : response.headers) headers += name + ": " + value + "\r\n";
-  if (body.size() >= kLeastGzipBytes && TakesGzip(HeaderOf(connection, "Accept-Encoding"))) {
-    packed = Gzip(body);
-    if (!packed.empty()) {
-      body = packed;
-      headers += "Content-Encoding: gzip\r\n";
-    }
+WebAnswer AnswerOf(const WebResponse& response, const HttpHead& head) {
+  std::shared_ptr<const std::string> body = response.body;
+  bool gzip = false;
+  if (body->size() >= kLeastGzipBytes && TakesGzip(head.accept_encoding)) {
+    std::string packed = Gzip(*body);
+    gzip = !packed.empty();
+    if (gzip) body = std::make_shared<const std::string>(std::move(packed));
   }
-  headers += fmt::format("Vary: Accept-Encoding\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                         body.size());
-  if (mg_write(connection, headers.data(), headers.size()) <= 0 || head) return;
-  while (!body.empty()) {
-    const std::size_t size = std::min(body.size(), kSentPieceBytes);
-    if (mg_write(connection, body.data(), size) <= 0) return;  // the peer is gone, or stands still
-    body.remove_prefix(size);
-  }
+  WebAnswer answer{AnswerHead(response, body->size(), gzip), std::move(body)};
+  if (head.method == "HEAD") answer.body = std::make_shared<const std::string>();
+  return answer;
 }
 
-/// Civetweb's library, while there is a server.
-class Library {
- public:
-  Library() { mg_init_library(0); }
-  ~Library() { mg_exit_library(); }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-};
+WebAnswer AnswerToNoRequest() {
+  WebResponse response = TextResponse(400, "bad request");
+  WebRoutes::AddSafety(response);
+  return AnswerOf(response, HttpHead());
+}
 
-class CivetServer final : public WebServer {
+class HttpServer final : public WebServer {
  public:
-  explicit CivetServer(Answer answer) : answer_(std::move(answer)) {}
-  ~CivetServer() override {
-    // Its connections end first. They ask this server nothing any more, so that nobody looks at it.
-    std::unique_ptr<TlsFront> front;
+  explicit HttpServer(WebServerOptions options)
+      : options_(std::move(options)), threads_(kAnsweringThreads) {}
+  ~HttpServer() override {
+    listener_.reset();
+    if (!loop_.joinable()) return;
     {
       MutexLock lock(mutex_);
-      front = std::move(front_);
+      stopping_ = true;
     }
-    front.reset();
-    if (context_ != nullptr) mg_stop(context_);
+    Wake();
+    loop_.join();
   }
-  CivetServer(const CivetServer&) = delete;
-  CivetServer& operator=(const CivetServer&) = delete;
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
 
-  Status Begin(const std::string& listen, std::shared_ptr<TlsFolder> tls) {
-    behind_front_ = tls != nullptr;
-    MILLRACE_RETURN_IF_ERROR(Listen(behind_front_ ? "127.0.0.1:0" : listen));
-    if (!behind_front_) return OkStatus();
-    MILLRACE_ASSIGN_OR_RETURN(auto front, TlsFront::Start(listen, OwnPort(), std::move(tls)));
-    MutexLock lock(mutex_);
-    front_ = std::move(front);
+  Status Begin() {
+    if (options_.tls != nullptr) {
+      MILLRACE_ASSIGN_OR_RETURN(tls_, WebTls::Make(options_.tls));
+    }
+    if (wake_.get() < 0) return ErrnoStatus("no eventfd for the HTTP port", errno);
+    ListenerOptions listening;
+    listening.listen = options_.listen;
+    listening.opening = tls_ != nullptr ? Opening::kTls : Opening::kAnything;
+    listening.on_connection = [this](int connection, int) { Take(FileDescriptor(connection)); };
+    listening.on_refused = options_.on_refused;
+    MILLRACE_ASSIGN_OR_RETURN(listener_, Listener::Start(std::move(listening)));
+    loop_ = std::thread([this] { Run(); });
     return OkStatus();
   }
 
-  int port() const override {
-    MutexLock lock(mutex_);
-    return front_ != nullptr ? front_->port() : OwnPort();
-  }
+  int port() const override { return listener_->port(); }
 
  private:
-  Status Listen(const std::string& listen) {
-    mg_callbacks callbacks{};
-    callbacks.begin_request = &CivetServer::OnRequest;
-    callbacks.http_error = &CivetServer::OnError;
-    // A request that does not come to its end holds a thread until its time is over.
-    const char* options[] = {"listening_ports",    listen.c_str(), "num_threads", "16",
-                             "request_timeout_ms", "1000",         nullptr};
-    char text[512] = {};
-    mg_init_data start{};
-    start.callbacks = &callbacks;
-    start.user_data = this;
-    start.configuration_options = options;
-    mg_error_data error{};
-    error.text = text;
-    error.text_buffer_size = sizeof text;
-    context_ = mg_start2(&start, &error);
-    if (context_ != nullptr) return OkStatus();
-    return AlreadyExists(fmt::format("cannot listen on {} for metrics: {}", listen, text));
-  }
+  using Id = std::uint64_t;  // in the order in which connections came
 
-  int OwnPort() const {
-    mg_server_port found{};
-    return mg_get_server_ports(context_, 1, &found) < 1 ? 0 : found.port;
-  }
-  static CivetServer& Of(const mg_connection* connection) {
-    return *static_cast<CivetServer*>(mg_get_user_data(mg_get_context(connection)));
-  }
-  static int OnRequest(mg_connection* connection) {
-    WebRequest request = RequestOf(connection);
-    CivetServer& self = Of(connection);
-    const std::string authorization(HeaderOf(connection, "Authorization"));
-    const WebResponse response = self.AddOrigin(authorization, request)
-                                     ? self.answer_(request)
-                                     : TextResponse(403, "connect to the daemon's own port");
-    Send(connection, response, request.method == "HEAD");
-    return response.code;
-  }
-  /// Adds who is behind a request that came over TLS. False for one that came past it.
-  bool AddOrigin(const std::string& authorization, WebRequest& request) const {
-    if (!behind_front_) return true;
-    std::optional<TlsFront::Origin> origin;
+  struct Asker {
+    Asker(FileDescriptor socket, SSL_CTX* context) : connection(std::move(socket), context) {}
+
+    WebConnection connection;
+    SteadyTime end = Later();  // when it has stood still for too long
+    std::size_t sent = 0;
+  };
+
+  /// What other threads have for the loop.
+  struct News {
+    std::vector<FileDescriptor> connections;
+    std::vector<std::pair<Id, WebAnswer>> answers;
+  };
+
+  void Take(FileDescriptor connection) {
     {
       MutexLock lock(mutex_);
-      if (front_ != nullptr) origin = front_->Find(request.peer_port);
+      news_.connections.push_back(std::move(connection));
     }
-    if (!origin) return false;
-    request.tls = true;
-    request.peer = origin->address;
-    request.shown = origin->shown;
-    request.shown.token = TokenOf(authorization);
-    return true;
+    Wake();
   }
-  /// Of requests that are none: civetweb tells no more than their code.
-  static int OnError(mg_connection* connection, int code, const char* /*text*/) {
-    WebResponse response = TextResponse(code, "bad request");
-    WebRoutes::AddSafety(response);
-    Send(connection, response, false);
-    return 0;
+  void Wake() const {
+    const std::uint64_t one = 1;
+    (void)!write(wake_.get(), &one, sizeof one);
+  }
+  /// Nothing if the server stops.
+  std::optional<News> TakeNews() {
+    std::uint64_t count = 0;
+    (void)!read(wake_.get(), &count, sizeof count);
+    MutexLock lock(mutex_);
+    if (stopping_) return std::nullopt;
+    return std::exchange(news_, News());
   }
 
-  const Library library_;
-  const Answer answer_;
-  bool behind_front_ = false;  // not changed once requests come
-  mutable Mutex mutex_;
-  std::unique_ptr<TlsFront> front_ MILLRACE_GUARDED_BY(mutex_);  // null: no TLS
-  mg_context* context_ = nullptr;
+  void Run() {
+    while (std::optional<News> news = TakeNews()) {
+      for (FileDescriptor& connection : news->connections) Admit(std::move(connection));
+      for (auto& [id, answer] : news->answers) {
+        const auto peer = peers_.find(id);
+        if (peer == peers_.end()) continue;
+        peer->second.connection.Answer(std::move(answer));
+        Advance(id, peer->second);
+      }
+      Wait();
+      EndLate();
+    }
+    peers_.clear();
+  }
+
+  void Admit(FileDescriptor connection) {
+    if (peers_.size() >= kMostConnections && !MakeRoom()) {
+      return Refuse(connection.get(), RefusedConnection::kTooMany);
+    }
+    const Id id = ++last_id_;
+    SSL_CTX* const context = tls_ == nullptr ? nullptr : tls_->context();
+    Advance(id, peers_.try_emplace(id, std::move(connection), context).first->second);
+  }
+
+  /// False if all peers wait for their answers.
+  bool MakeRoom() {
+    using State = WebConnection::State;
+    const auto is_in = [](State state) {
+      return [state](const auto& entry) { return entry.second.connection.state() == state; };
+    };
+    auto found = std::find_if(peers_.begin(), peers_.end(), is_in(State::kAsks));
+    for (const State state : {State::kLeaves, State::kTakes}) {
+      if (found == peers_.end()) found = std::find_if(peers_.begin(), peers_.end(), is_in(state));
+    }
+    if (found == peers_.end()) return false;
+    EndPeer(found);
+    return true;
+  }
+
+  void Advance(Id id, Asker& peer) {
+    using State = WebConnection::State;
+    const State before = peer.connection.state();
+    peer.connection.Advance();
+    if (peer.connection.state() == State::kBad) {
+      peer.connection.Answer(AnswerToNoRequest());
+      peer.connection.Advance();
+    }
+    const State now = peer.connection.state();
+    if (now != before || peer.connection.sent() > peer.sent) peer.end = Later();
+    peer.sent = peer.connection.sent();
+    if (now == State::kWaits && before != now) {
+      threads_.Post([this, id, request = peer.connection.Request(), head = peer.connection.head()] {
+        WebAnswer answer = AnswerOf(options_.answer(request), head);
+        {
+          MutexLock lock(mutex_);
+          news_.answers.emplace_back(id, std::move(answer));
+        }
+        Wake();
+      });
+    }
+    if (now == State::kOver) peers_.erase(id);
+  }
+
+  /// Waits for peers, for news and for the end of the first that is late, and serves those that have
+  /// moved.
+  void Wait() {
+    waits_ = {{wake_.get(), POLLIN, 0}};
+    waiting_.clear();
+    std::optional<SteadyTime> first;
+    for (const auto& [id, peer] : peers_) {
+      if (peer.connection.events() == 0) continue;
+      waits_.push_back({peer.connection.socket(), peer.connection.events(), 0});
+      waiting_.push_back(id);
+      first = first ? std::min(*first, peer.end) : peer.end;
+    }
+    int left = -1;
+    if (first) {
+      const auto time = std::chrono::ceil<std::chrono::milliseconds>(
+          *first - std::chrono::steady_clock::now());
+      left = static_cast<int>(std::max<std::int64_t>(time.count(), 0));
+    }
+    if (poll(waits_.data(), waits_.size(), left) <= 0) return;
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      if (waits_[i + 1].revents != 0) Advance(waiting_[i], peers_.at(waiting_[i]));
+    }
+  }
+
+  void EndLate() {
+    const SteadyTime now = std::chrono::steady_clock::now();
+    for (auto at = peers_.begin(); at != peers_.end();) {
+      const auto peer = at++;
+      if (peer->second.connection.events() != 0 && peer->second.end <= now) EndPeer(peer);
+    }
+  }
+
+  void EndPeer(std::map<Id, Asker>::iterator peer) {
+    const WebConnection& connection = peer->second.connection;
+    if (connection.state() == WebConnection::State::kAsks) {
+      Refuse(connection.socket(), RefusedConnection::kSilent);
+    }
+    peers_.erase(peer);
+  }
+
+  void Refuse(int connection, RefusedConnection why) const {
+    if (options_.on_refused) options_.on_refused(why, PeerName(connection));
+  }
+
+  static SteadyTime Later() { return std::chrono::steady_clock::now() + kStandsStill; }
+
+  const WebServerOptions options_;
+  std::unique_ptr<WebTls> tls_;  // null: no TLS
+  const FileDescriptor wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Mutex mutex_;
+  News news_ MILLRACE_GUARDED_BY(mutex_);
+  bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
+  // These are the loop's.
+  std::map<Id, Asker> peers_;
+  Id last_id_ = 0;
+  std::vector<pollfd> waits_;
+  std::vector<Id> waiting_;  // the peers of `waits_`, whose first one is `wake_`
+  std::thread loop_;
+  Executor threads_;  // ends before all that its tasks use
+  std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<WebServer>> WebServer::Start(const std::string& listen,
-                                                    std::shared_ptr<TlsFolder> tls, Answer answer) {
-  MILLRACE_RETURN_IF_ERROR(CheckListen(listen));
-  auto server = std::make_unique<CivetServer>(std::move(answer));
-  MILLRACE_RETURN_IF_ERROR(server->Begin(listen, std::move(tls)));
+Result<std::unique_ptr<WebServer>> WebServer::Start(WebServerOptions options) {
+  auto server = std::make_unique<HttpServer>(std::move(options));
+  MILLRACE_RETURN_IF_ERROR(server->Begin());
   return std::unique_ptr<WebServer>(std::move(server));
 }
 

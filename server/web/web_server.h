@@ -1,5 +1,8 @@
 // The HTTP server: it takes requests from a socket, and sends what it is told to answer.
 //
+// One thread waits for all peers, so that none of them holds up another one, whether it says nothing
+// or takes nothing. A few threads make the answers.
+//
 // Thread-safe.
 #pragma once
 
@@ -9,20 +12,26 @@
 
 #include "common/base/result.h"
 #include "common/security/tls_folder.h"
+#include "common/transport/grpc/listener.h"
 #include "server/web/web_request.h"
 
 namespace millrace {
 
+struct WebServerOptions {
+  std::string listen;              // host:port; port 0: any free port
+  std::shared_ptr<TlsFolder> tls;  // null: no TLS
+  /// Called for each request, from any of the server's threads.
+  std::function<WebResponse(const WebRequest&)> answer;
+  /// Called for each connection that is closed because of what it did not say. May be null.
+  OnRefusedConnection on_refused = nullptr;
+};
+
 class WebServer {
  public:
-  /// Called for each request, from any of its threads.
-  using Answer = std::function<WebResponse(const WebRequest&)>;
-
-  /// Starts to listen, with TLS unless `tls` is null. AlreadyExists if the port is in use,
-  /// InvalidArgument for an address that this machine does not have.
-  static Result<std::unique_ptr<WebServer>> Start(const std::string& listen,
-                                                  std::shared_ptr<TlsFolder> tls, Answer answer);
-  /// Takes up to 2 s, because the server checks only that often whether it has to end.
+  /// AlreadyExists if the port is in use, InvalidArgument for an address that this machine does not
+  /// have.
+  static Result<std::unique_ptr<WebServer>> Start(WebServerOptions options);
+  /// Ends all connections.
   virtual ~WebServer() = default;
 
   virtual int port() const = 0;

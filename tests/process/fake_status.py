@@ -74,7 +74,7 @@ def fake_status(consumers, jobs=None, workers=None, at=1000.0, decisions=0):
             "batches_per_second": 33.6, "bytes_per_second": 6_048_000, "examples_per_second": 17203.2,
             "dropped": [], "left_out_per_epoch": "12", "pipeline_yaml": "", "variant": "", "error": "",
             "started_unix_seconds": "1795000000", "ended_unix_seconds": "0", "why": "", "branches": [],
-            "owner": "", "desired_workers": desired(4, 6)} for i, name in enumerate(names)],
+            "owner": "", "desired_workers": desired(4, 6), "outcome": "", "ended_by": ""} for i, name in enumerate(names)],
         "workers": [{
             "id": number(10_001 + i), "name": f"cpu-{i:02}:811", "address": f"10.0.1.{i}:7701",
             "state": "ready" if i != 1 else "draining", "why": "", "leases": 12,

@@ -26,6 +26,8 @@ def test_a_backup_is_made_beside_a_running_dispatcher_and_started_from():
         c.worker()
         c.consumer(1, job="past").expect_success()
         wait_for(lambda: jobs(c).get("past") == "ended", "the job does not end")
+        (past,) = c.status()["jobs"]
+        check(past["outcome"] == "completed" and past["progress"] == 1, f"how it ended: {past}")
         consumer = c.consumer(1, job="now", extra=["--delay", "0.02", "--prefetch-bytes", "60000"])
         wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
         copy = c.folder / "copy.db"

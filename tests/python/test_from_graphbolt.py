@@ -256,6 +256,12 @@ def test_a_dataset_with_types(tmp_path, torch_save):
     write_types(source)
     millrace.write_graph(tmp_path / "raw", **millrace.from_graphbolt(source))
     require_types(tmp_path / "raw")
+    for message, seeds in (("has a 0 or 1 for each of 3 nodes: is it a mask", [0, 1, 1]),
+                           ("number 1 is 3, expected 0 to below 3", [2, 3])):
+        save(source, {"set/paper.npy": seeds})
+        with pytest.raises(millrace.ConfigError, match=f"from_graphbolt: train: {message}"):
+            millrace.from_graphbolt(source)
+    save(source, {"set/paper.npy": [2, 0]})
     describe(source / "preprocessed", PREPROCESSED + TYPED)
     state = {"independent_tensors": {
         **tensors({"indptr": [0, 0, 0, 2, 2, 3], "indices": [1, 4, 0], "node_type_offset": [0, 2, 5]}),

@@ -54,6 +54,11 @@ def test_a_graph_with_types(tmp_path):
     assert read["roots/train"] == [4, 2] and read["targets/train/y"] == [6, 4]
     assert read["node_feature/x"] == [[0], [0], [1], [1], [1]]
     assert read["edge_feature/edge_reltype"] == [[7]]
+    for message, wrong in (("train: is a mask", [True, False, True]),
+                           ("train: has a 0 or 1 for each of 3 nodes: is it a mask", [1, 0, 1]),
+                           ("train: number 0 is -1, expected 0 to below 3", [-1])):
+        with pytest.raises(millrace.ConfigError, match=f"from_ogb: {message}"):
+            millrace.from_ogb(graph, label, {"train": {"paper": numpy.array(wrong)}})
 
 
 def small():
@@ -80,6 +85,15 @@ def test_small_graphs_stand_in_the_order_of_the_splits(tmp_path):
     (r"label is float64 \[3\], expected numbers for each of 4 nodes", (single(), numpy.zeros(3))),
     ("only some of the graphs have node_feat", ([*small(), {**small()[0], "node_feat": None}], None)),
     ("label is .*expected numbers for each of 3 graphs", (small(), [["a"], ["b"], ["c"]])),
+    ("split train: has a 0 or 1 for each of 4 nodes: is it a mask",
+     (single(), LABEL, {"train": numpy.array([0, 1, 1, 0])})),
+    ("split train: is a mask", (small(), None, {"train": numpy.array([True, False, True])})),
+    ("split train: number 1 is 3, expected 0 to below 3", (small(), None, {"train": [0, 3]})),
+    (r"split train is float64 \[1\], expected numbers", (small(), None, {"train": [0.5]})),
+    (r"graph 1 has the edge \[0, 2\], expected numbers of its 2 nodes",
+     ([small()[0], {**small()[1], "edge_index": numpy.array([[0], [2]])}, small()[2]], None)),
+    ("node_feat of graph 1 has 1 rows, expected 2",
+     ([small()[0], {**small()[1], "node_feat": numpy.ones((1, 1))}, small()[2]], None)),
 ])
 def test_what_does_not_fit_is_named(message, given):
     with pytest.raises(millrace.ConfigError, match=message):

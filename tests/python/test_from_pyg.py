@@ -65,6 +65,44 @@ def test_a_batch_becomes_small_graphs(tmp_path):
     assert batch["edge_source"].tolist() == [0, 3] and batch["edge_target"].tolist() == [1, 2]
 
 
+def batch_of_single_nodes(**more):
+    return Data(x=numpy.ones((4, 2), "float32"), edge_index=numpy.zeros((2, 0), int),
+                ptr=numpy.arange(5), batch=numpy.arange(4), **more)
+
+
+def test_with_as_many_graphs_as_nodes_a_tensor_may_be_of_either(tmp_path):
+    data = batch_of_single_nodes(y=numpy.array([1, 2, 3, 4]))
+    with pytest.raises(millrace.ConfigError, match=r"y has 4 rows: is it of the 4 nodes or of the 4 "
+                                                   r"graphs\? .* of_graphs=\['y'\]"):
+        millrace.from_pyg(data)
+    made = millrace.from_pyg(data, of_graphs=["y"])
+    assert set(made["node_features"]) == {"x"}  # PyG takes this one for a tensor of nodes
+    millrace.write_graph(tmp_path / "g", **made)
+    batch, = batches(tmp_path / "g", "{graphs: all}", size=4)
+    assert batch["target/y"].tolist() == [1, 2, 3, 4]
+    made = millrace.from_pyg(data, of_graphs=[])
+    assert set(made["node_features"]) == {"x", "y"} and made["targets"] == {}
+
+
+@pytest.mark.parametrize("of_graphs", ["y", ["z"], ["name"], ["short"]])
+def test_what_is_of_no_graph_cannot_be_said_to_be(of_graphs):
+    data = batch_of_single_nodes(y=numpy.zeros(4), name="a", short=numpy.zeros(3))
+    with pytest.raises(millrace.ConfigError, match="of_graphs"):
+        millrace.from_pyg(data, of_graphs=of_graphs)
+    with pytest.raises(millrace.ConfigError, match="of_graphs"):
+        millrace.from_pyg(papers(), of_graphs=["y"])
+
+
+def test_a_batch_that_lost_its_ptr_has_its_graphs():
+    data = Data(x=numpy.ones((4, 1), "float32"), edge_index=numpy.array([[0, 3], [1, 2]]),
+                y=numpy.array([0.5, 1.5, 2.5]), batch=numpy.array([0, 0, 2, 2]))
+    made = millrace.from_pyg(data)
+    assert made["graphs"]["all"].tolist() == [0, 2, 2, 4] and set(made["targets"]["all"]) == {"y"}
+    data.batch = numpy.array([0, 1, 0, 2])
+    with pytest.raises(millrace.ConfigError, match="expected the nodes of a graph side by side"):
+        millrace.from_pyg(data)
+
+
 @pytest.mark.parametrize("message, values", [
     ("y has 3 rows, expected 4 for nodes; leave it out: del data.y", {"y": numpy.zeros(3)}),
     ("name has str, expected 4", {"name": "Cora"}),

@@ -271,6 +271,16 @@ def test_arrays_of_nodes_are_linked_and_count_the_nodes(tmp_path):
     assert json.loads((tmp_path / "same" / "graph.json").read_text())["nodes"] == 5
 
 
+@pytest.mark.parametrize("words", [[], ["--renumber"]])
+def test_what_may_be_a_mask_is_no_list_of_roots(tmp_path, capsys, words):
+    write(tmp_path, "e", "0 1\n1 2\n")
+    write(tmp_path, "train", "0\n1\n1\n")
+    assert command.main(["edges", str(tmp_path / "e"), "--roots", f"train={tmp_path / 'train'}",
+                         "--to", str(tmp_path / "out"), *words]) == 2
+    assert "roots/train: has a 0 or 1 for each of 3 nodes: is it a mask" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "graph.json").exists()
+
+
 def test_a_folder_stands_for_its_files_and_files_go_by_the_bytes_of_their_names(tmp_path):
     (tmp_path / "in").mkdir()
     for number, name in enumerate(["B", "a", "é", "10", "9"]):

@@ -275,6 +275,47 @@ def test_impossible_arguments_are_config_errors_that_name_them(tmp_path):
                     node_features={"x": ArrayFile(raw, tensor="w")})
 
 
+@pytest.mark.parametrize("numbers", [[0, 1, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1]])
+def test_what_may_be_a_mask_is_no_list_of_roots(tmp_path, numbers):
+    given = {"edge_index": [[0], [1]], "num_nodes": 4}
+    refused("roots/r: has a 0 or 1 for each of 4 nodes: is it a mask, or are these the numbers of "
+            "nodes", tmp_path / "g", roots={"r": numbers}, **given)
+    refused(r"roots/r: is a mask, expected the numbers of nodes, .* numpy.flatnonzero\(mask\)",
+            tmp_path / "g", roots={"r": numpy.array(numbers, bool)}, **given)
+    write_graph(tmp_path / "g", roots={"r": numbers[:3], "s": [0, 1, 2, 0]}, **given)
+
+
+def test_all_nodes_of_a_graph_of_two_are_no_mask(tmp_path):
+    given = {"edge_index": [[0], [1]], "num_nodes": 2}
+    refused("roots/r: has a 0 or 1 for each of 2 nodes", tmp_path / "g", roots={"r": [1, 1]}, **given)
+    write_graph(tmp_path / "g", roots={"r": [1, 0]}, **given)
+
+
+def test_what_may_be_the_graph_of_each_node_is_no_list_of_graphs(tmp_path):
+    given = {"edge_index": [[0], [1]], "num_nodes": 4}
+    refused("graphs/g: has for each of 4 nodes .* Give the first node of each graph",
+            tmp_path / "g", graphs={"g": [0, 0, 1, 1]}, **given)
+    write_graph(tmp_path / "g", graphs={"g": [0, 2, 2, 4], "h": [0, 2, 3, 4], "i": [0, 2]}, **given)
+
+
+def test_targets_are_of_one_list(tmp_path):
+    given = {"edge_index": [[0], [1]], "num_nodes": 4, "roots": {"a": [3, 2]},
+             "targets": {"a": {"y": [1, 2]}}}
+    refused(r"targets\['a'\]: are they of roots/a or of graphs/a, which both have 2 rows",
+            tmp_path / "g", graphs={"a": [0, 2, 4]}, **given)
+    write_graph(tmp_path / "g", graphs={"a": [0, 4]}, **given)
+
+
+@pytest.mark.parametrize("rows", ["source", "target"])
+def test_an_edge_between_two_small_graphs_is_refused(tmp_path, rows):
+    with pytest.raises(DataError, match="number 1 is . in the row of node ., whose small graph has "
+                                        ".*: no edge leads from one small graph to another"):
+        write_graph(tmp_path / "g", edge_index=[[0, 1, 2], [1, 2, 3]], rows=rows,
+                    graphs={"all": [0, 4], "a": [0, 2, 4]})
+    assert not any((tmp_path / "g").iterdir())
+    write_graph(tmp_path / "g", edge_index=[[0, 2], [1, 3]], rows=rows, graphs={"a": [0, 2, 4]})
+
+
 def test_small_graphs_stand_one_after_another(tmp_path):
     given = {"edge_index": [[0], [0]], "num_nodes": 4}
     refused("graphs/g: falls after number 1", tmp_path / "g", graphs={"g": [0, 3, 2]}, **given)

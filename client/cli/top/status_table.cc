@@ -226,19 +226,33 @@ std::string WorkersText(const v1::DesiredWorkers& figure) {
   return fmt::format("{}/{}", figure.present(), figure.workers());
 }
 
+std::string JobStateText(const v1::JobStatus& job) {
+  if (job.state() != "ended" || job.outcome().empty()) return job.state();
+  return job.outcome() == "stopped" ? "ended by " + Printable(job.ended_by()) : job.outcome();
+}
+
+std::string JobWhyText(const v1::JobStatus& job) {
+  return Printable(job.error().empty() ? job.why() : job.error());
+}
+
+std::uint64_t EpochOf(const v1::JobStatus& job) {
+  const std::uint64_t next = job.next().epoch();
+  return job.state() == "ended" && job.progress() == 1 && next > 0 ? next - 1 : next;
+}
+
 std::string JobsTable(const v1::ServiceStatus& status) {
   TextTable table({"NAME", "STATE", "WORLD", "EPOCH", "STEP", "PROGRESS", "ETA", "BATCHES/S",
                    "EXAMPLES/S", "MB/S", "DROPPED", "PLAN", "WHY"});
   for (const v1::JobStatus& job : status.jobs()) {
-    table.Add({job.name(), job.state(), fmt::format("{}", job.world_size()),
-               fmt::format("{}", job.next().epoch()),
+    table.Add({job.name(), JobStateText(job), fmt::format("{}", job.world_size()),
+               fmt::format("{}", EpochOf(job)),
                fmt::format("{}/{}", job.step(), job.steps_per_epoch()),
                fmt::format("{:.1f} %", 100 * job.progress()),
                job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-",
                fmt::format("{:.1f}", job.batches_per_second()),
                fmt::format("{:.0f}", job.examples_per_second()),
                fmt::format("{:.1f}", job.bytes_per_second() / 1e6), Dropped(job),
-               Short(job.fingerprint()), !job.error().empty() ? job.error() : job.why()});
+               Short(job.fingerprint()), JobWhyText(job)});
   }
   return Section("jobs", table) + DesiredTable(status) + BranchesTable(status);
 }

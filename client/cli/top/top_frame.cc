@@ -65,6 +65,8 @@ List DatasetList(const v1::ServiceStatus& now) {
   return list;
 }
 
+constexpr std::size_t kMostEnded = 8;  // of the jobs that are shown
+
 List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus& now) {
   struct Total {
     Rate batches, examples, bytes;
@@ -85,17 +87,18 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
   TextTable table({"JOB", "STATE", "RANKS", "EPOCH", "STEP", "DONE", "LEFT", "BATCHES/S",
                    "EXAMPLES/S", "MB/S", "WAITING", "WORKERS", "WHY"});
   List list;
-  for (const auto& job : now.jobs()) {
-    if (job.state() == "ended") continue;
+  std::size_t ended = 0;
+  for (const auto& job : now.jobs()) {  // those that have ended come last, the newest first
+    if (job.state() == "ended" && ++ended > kMostEnded) break;
     const Total& total = totals[job.name()];
-    table.Add({Printable(job.name()), job.state(), fmt::format("{}", job.world_size()),
-               fmt::format("{}", job.next().epoch()),
+    table.Add({Printable(job.name()), JobStateText(job), fmt::format("{}", job.world_size()),
+               fmt::format("{}", EpochOf(job)),
                fmt::format("{}/{}", job.step(), job.steps_per_epoch()),
                fmt::format("{:.1f} %", 100 * job.progress()),
                job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-", Amount(total.batches),
                Amount(total.examples), InMegabytes(total.bytes), fmt::format("{}", total.waiting),
                job.has_desired_workers() ? WorkersText(job.desired_workers()) : "-",
-               Printable(job.error().empty() ? job.why() : job.error())});
+               JobWhyText(job)});
     list.alarms.push_back(!job.error().empty());
   }
   list.lines = table.Lines();

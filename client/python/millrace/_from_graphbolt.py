@@ -6,7 +6,7 @@ import pathlib
 import sys
 import typing
 
-from ._node_types import list_name, typed_graph
+from ._node_types import list_name, numbers_in_graph, typed_graph
 from ._torch_file import Shown, read_torch_file
 from ._write_graph import ArrayFile, _read
 from .errors import ConfigError, DataError
@@ -147,7 +147,8 @@ def _add_sets(made, folder, described, task, starts):
             found = name
             if starts is not None:
                 found = list_name(one["type"], name, len(kinds) == 1)
-                nodes = _in_memory(_read(found, nodes)).astype("int64") + starts[one["type"]]
+                nodes = numbers_in_graph(f"from_graphbolt: {found}", nodes, starts[one["type"]],
+                                         made["node_types"][one["type"]])
             made["roots"][found] = nodes
             targets = {str(key): _array(folder, each) for key, each in data.items()}
             if targets:

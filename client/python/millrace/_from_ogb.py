@@ -5,7 +5,8 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping, Sequence
 
-from ._node_types import list_name, typed_graph
+from ._node_types import list_name, numbers_in_graph, typed_graph
+from ._write_graph import _check_range, refuse_mask
 from .errors import ConfigError
 
 # As ogb's own adapter for PyG names them.
@@ -53,9 +54,9 @@ def _single(graph, label, split_idx):
         if not split_idx:
             made["node_features"]["y"] = label
     for name, chosen in (split_idx or {}).items():
-        made["roots"][name] = chosen
+        made["roots"][name] = _numbers(name, chosen, nodes)
         if label is not None:
-            made["targets"][name] = {"y": label[_numbers(chosen)]}
+            made["targets"][name] = {"y": label[made["roots"][name]]}
     return made
 
 
@@ -79,10 +80,11 @@ def _typed(graph, label, split_idx):
         starts[kind], total = total, total + count
     for split, chosen in (split_idx or {}).items():
         for kind, nodes in chosen.items():
-            name, nodes = list_name(kind, split, len(chosen) == 1), _numbers(nodes)
-            made["roots"][name] = nodes + starts[kind]
+            name = list_name(kind, split, len(chosen) == 1)
+            nodes = numbers_in_graph(f"from_ogb: {name}", nodes, starts[kind], counts[kind])
+            made["roots"][name] = nodes
             if kind in label:
-                made["targets"][name] = {"y": label[kind][nodes]}
+                made["targets"][name] = {"y": label[kind][nodes - starts[kind]]}
     return made
 
 
@@ -90,22 +92,33 @@ def _small_graphs(graphs, label, split_idx):
     import numpy
 
     label = None if label is None else _flat(label, len(graphs), "graphs")
-    splits = ({name: _numbers(chosen) for name, chosen in split_idx.items()} if split_idx else
-              {"all": numpy.arange(len(graphs))})
+    splits = ({name: _numbers(name, chosen, len(graphs)) for name, chosen in split_idx.items()}
+              if split_idx else {"all": numpy.arange(len(graphs))})
     made = {"rows": "target", "node_features": {}, "edge_features": {}, "graphs": {}, "targets": {}}
     order = numpy.concatenate(list(splits.values()))
     chosen = [graphs[number] for number in order.tolist()]
-    counts = [int(graph["num_nodes"]) for graph in chosen]
-    starts = numpy.concatenate([[0], numpy.cumsum(counts, dtype=numpy.int64)])
+    nodes = numpy.array([int(graph["num_nodes"]) for graph in chosen], numpy.int64)
+    edges = numpy.array([graph["edge_index"].shape[1] for graph in chosen], numpy.int64)
+    starts = numpy.concatenate([[0], numpy.cumsum(nodes)])
     made["num_nodes"] = int(starts[-1])
-    made["edge_index"] = numpy.concatenate(
-        [numpy.zeros((2, 0), numpy.int64),
-         *(graph["edge_index"] + start for graph, start in zip(chosen, starts[:-1], strict=True))],
-        axis=1)
+    pairs = numpy.concatenate([numpy.zeros((2, 0), numpy.int64),
+                               *(graph["edge_index"] for graph in chosen)], axis=1)
+    own = numpy.repeat(numpy.arange(len(chosen)), edges)  # the graph of each edge
+    wrong = numpy.flatnonzero(((pairs < 0) | (pairs >= nodes[own])).any(axis=0))
+    if len(wrong):
+        at = int(own[wrong[0]])
+        raise ConfigError(f"from_ogb: graph {order[at]} has the edge {pairs[:, wrong[0]].tolist()}, "
+                          f"expected numbers of its {nodes[at]} nodes")
+    made["edge_index"] = pairs + starts[own]
     for name, _ in _arrays(chosen[0]) if chosen else ():
         if any(graph.get(name) is None for graph in chosen):
             raise ConfigError(f"from_ogb: only some of the graphs have {name}")
-        made["node_features" if name.startswith("node_") else "edge_features"][
+        of_nodes = name.startswith("node_")
+        for number, graph, rows in zip(order, chosen, nodes if of_nodes else edges, strict=True):
+            if len(graph[name]) != rows:
+                raise ConfigError(f"from_ogb: {name} of graph {number} has {len(graph[name])} rows, "
+                                  f"expected {rows}")
+        made["node_features" if of_nodes else "edge_features"][
             _NAMES.get(name, name)] = numpy.concatenate([graph[name] for graph in chosen])
     begin = 0
     for name, numbers in splits.items():
@@ -131,7 +144,16 @@ def _flat(label, rows, what):
     return label[:, 0] if label.ndim == 2 and label.shape[1] == 1 else label
 
 
-def _numbers(chosen):
+def _numbers(name, chosen, rows):
+    """The nodes or graphs of a split."""
     import numpy
 
-    return numpy.asarray(chosen.detach().cpu() if hasattr(chosen, "detach") else chosen)
+    chosen = numpy.asarray(chosen.detach().cpu() if hasattr(chosen, "detach") else chosen)
+    refuse_mask(f"from_ogb: split {name}", chosen, rows)
+    if chosen.size == 0:
+        return chosen.astype(numpy.int64)
+    if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+        raise ConfigError(f"from_ogb: split {name} is {chosen.dtype} {list(chosen.shape)}, expected "
+                          f"numbers")
+    _check_range(f"from_ogb: split {name}", chosen, rows)
+    return chosen

@@ -6,7 +6,7 @@ import re
 import typing
 from collections.abc import Mapping, Sequence
 
-from ._write_graph import _read, _Values
+from ._write_graph import _numbers, _read, _Values, refuse_mask
 from .errors import ConfigError
 
 
@@ -66,6 +66,16 @@ def edge_name(kind: Sequence[str]) -> str:
 def list_name(node_type: str, name: str, alone: bool) -> str:
     """The name of a list of nodes of a type. alone: no other type has such lists."""
     return name if alone else f"{re.sub('[^A-Za-z0-9_]', '_', node_type)}_{name}"
+
+
+def numbers_in_graph(what: str, nodes: typing.Any, start: int, count: int) -> typing.Any:
+    """The numbers in the graph of nodes that are given by their numbers within a type, which begins
+    at `start` and has `count` nodes."""
+    import numpy
+
+    array = _read(what, nodes)
+    refuse_mask(what, array.array, count)
+    return _numbers(what, array, count).array.astype(numpy.int64) + start
 
 
 def _stacked(what, arrays, counts, name_of):

@@ -74,7 +74,7 @@ def write_graph(folder: str | os.PathLike, *, edge_index: Array = None, indptr: 
         nodes of the types before.
     node_features, edge_features: arrays by name, a row for each node or edge. Those of edges have
         the order of edge_index or indices, and are brought into the order of the rows.
-    roots: lists of node numbers, by name. targets: for each list, arrays by name, with a row for
+    roots: lists of node numbers, by name, not masks. targets: for each list, arrays by name, with a row for
         each of its nodes; also for a list of graphs, and for "all", which means every node.
     graphs: for each list of small graphs the first node of each and, last, the end of the last one.
     """
@@ -108,12 +108,14 @@ def write_graph(folder: str | os.PathLike, *, edge_index: Array = None, indptr: 
             raise ConfigError("undirected=True: expected edge_index, not indptr and indices")
         nodes, edges = _rows(indptr, indices, of_edges, num_nodes)
     for name, array in given.items():
-        if name.startswith(("roots/", "graphs/")):
-            given[name] = _numbers(name, array, nodes + name.startswith("graphs/"))
+        if name.startswith("roots/"):
+            given[name] = _roots(name, array, nodes)
+        elif name.startswith("graphs/"):
+            given[name] = _numbers(name, array, nodes + 1)
+            _check_graphs(name, array, nodes)
     for name, array in {**given, **of_edges}.items():
         _check_rows(name, array, nodes, edges)
-        if name.startswith("graphs/"):
-            _check_graphs(name, array)
+    _check_lists(given, targets)
     for name, array, names, most in (
             ("edge_label", of_edges.get("edge_label"), edge_labels, _EDGE_LABELS),
             ("node_label", given.get("node_label"), node_labels, _NODE_LABELS)):
@@ -407,6 +409,28 @@ def _numbers(name, array, bound, narrow=True):
     return _narrow(array.array, bound)
 
 
+def _roots(name, array, nodes):
+    """A list of nodes, checked, in the type that it is written with."""
+    refuse_mask(name, array.array, nodes)
+    return _numbers(name, array, nodes)
+
+
+def refuse_mask(name, numbers, nodes):
+    """Refuses what may be a mask of so many nodes, where their numbers are expected."""
+    if numbers.dtype == bool:
+        raise ConfigError(f"{name}: is a mask, expected the numbers of nodes, which are "
+                          f"numpy.flatnonzero(mask)")
+    if numbers.shape != (nodes,) or numbers.dtype.kind not in "iu" or nodes < 2:
+        return
+    least, most = int(numbers.min()), int(numbers.max())
+    # 0 and 1, each once, are all nodes of a graph of two.
+    if least < 0 or most > 1 or (nodes == 2 and least != most):
+        return
+    raise ConfigError(f"{name}: has a 0 or 1 for each of {nodes} nodes: is it a mask, or are these "
+                      f"the numbers of nodes? Of a mask give numpy.flatnonzero(mask); a list of "
+                      f"nodes 0 and 1 alone needs another length")
+
+
 def _check_range(name, numbers, bound):
     import numpy
 
@@ -419,8 +443,8 @@ def _check_range(name, numbers, bound):
                               f"{bound}")
 
 
-def _check_graphs(name, array):
-    """Small graphs stand one after another."""
+def _check_graphs(name, array, nodes):
+    """Small graphs stand one after another. What may be the graph of each node is refused."""
     import numpy
 
     if array.shape[0] == 0:
@@ -429,6 +453,22 @@ def _check_graphs(name, array):
     falls = numpy.flatnonzero(starts[1:] < starts[:-1])
     if len(falls):
         raise ConfigError(f"{name}: falls after number {int(falls[0])}")
+    steps = numpy.diff(starts)
+    if len(starts) == nodes and starts[0] == 0 and steps.max(initial=1) == 1 and not steps.all():
+        raise ConfigError(f"{name}: has for each of {nodes} nodes the number before it, or one more: "
+                          f"are these the graphs of the nodes, or the first nodes of graphs, many "
+                          f"of them empty? Give the first node of each graph and the end of the "
+                          f"last one, and leave out empty graphs")
+
+
+def _check_lists(given, targets):
+    """Each array of targets is of one list."""
+    for name, arrays in _items("targets", targets):
+        roots, graphs = given.get(f"roots/{name}"), given.get(f"graphs/{name}")
+        if arrays and None not in (roots, graphs) and roots.shape[0] == graphs.shape[0] - 1:
+            raise ConfigError(f"targets[{name!r}]: are they of roots/{name} or of graphs/{name}, "
+                              f"which both have {roots.shape[0]} rows? Give one of them another "
+                              f"name")
 
 
 def _check_length(name, array, expected, what):

@@ -58,7 +58,7 @@ Result<Digest128> Seal(const std::string& folder, GraphDescription description,
     MILLRACE_ASSIGN_OR_RETURN(const ArrayFile file, ToArrayFile(entry.second));
     MILLRACE_RETURN_IF_ERROR(sealer.Add(entry.first, file));
   }
-  return sealer.Seal();
+  return sealer.Seal(SealCheck::kNumbers);
 }
 
 std::string SealGraph(const std::string& folder, std::uint64_t nodes, std::uint64_t edges,
@@ -84,8 +84,8 @@ void BindGraphWriter(nb::module_& module) {
   module.def("seal_graph", &SealGraph, nb::arg("folder"), nb::arg("nodes"), nb::arg("edges"),
              nb::arg("rows_are_targets"), nb::arg("edge_labels").none(),
              nb::arg("node_labels").none(), nb::arg("arrays"),
-             "Hashes the files of a graph dataset's arrays, writes graph.json, and gives the "
-             "dataset's digest.");
+             "Hashes the files of a graph dataset's arrays, checks all their numbers, writes "
+             "graph.json, and gives the dataset's digest.");
 }
 
 }  // namespace millrace::python

@@ -239,10 +239,12 @@ bool Attach::ReportDue(bool bye, bool leases_run_short, Time now) const {
   return attach_.heard_any && (now >= reported_ + apart || leases_run_short);
 }
 
-void Attach::SendReport(bool bye, std::optional<v1::Report> report, Time now) {
+void Attach::SendReport(bool bye, std::optional<v1::Report> report, const std::string& error,
+                        Time now) {
   v1::AttachRequest message;
   if (bye) {
     message.set_bye(true);
+    message.set_error(error);
     attach_.bye_sent = true;
   }
   if (report) *message.mutable_report() = *std::move(report);

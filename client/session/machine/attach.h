@@ -60,8 +60,8 @@ class Attach {
   /// Whether a report should be sent now. `bye`: the session has ended, or its user leaves it.
   /// `leases_run_short`: the report asks for more leases, and so does not wait for its turn.
   bool ReportDue(bool bye, bool leases_run_short, Time now) const;
-  /// REQUIRES: ReportDue.
-  void SendReport(bool bye, std::optional<v1::Report> report, Time now);
+  /// REQUIRES: ReportDue. `error`: why the session ended by itself, with bye; empty: it did not.
+  void SendReport(bool bye, std::optional<v1::Report> report, const std::string& error, Time now);
   void AddTimes(NextDue& next) const;
   /// The state of this part as text, for people who look for a fault.
   std::string Dump(Time now) const;

@@ -119,7 +119,9 @@ void SessionMachine::SendReportWhereDue(Time now) {
   // dispatcher hears from it.
   if (!bye && !report) report.emplace();
   AddTuning(report, now);
-  attach_.SendReport(bye, std::move(report), now);
+  // A session that its user closes, or cancels, is cancelled.
+  const bool failed = !status_.ok() && status_.code() != StatusCode::kCancelled;
+  attach_.SendReport(bye, std::move(report), failed ? status_.message() : "", now);
 }
 
 void SessionMachine::AddTuning(std::optional<v1::Report>& report, Time now) {

@@ -97,6 +97,7 @@ std::optional<std::size_t> BytesNeeded(Opening opening, std::span<const unsigned
     if (text.substr(0, same) != kHttp2Preface.substr(0, same)) return std::nullopt;
     return kHttp2Preface.size();
   }
+  if (opening == Opening::kAnything) return 1;
   constexpr unsigned char kHandshake = 22;  // ContentType
   if (!said.empty() && said[0] != kHandshake) return std::nullopt;
   if (said.size() < kTlsHeader) return kTlsHeader;

@@ -212,6 +212,14 @@ Status GraphDataset::BadNumber(const GraphArray& array, std::uint64_t place,
       fmt::format("dataset {}: {}: number {} {}", dir_.string(), array.Where(), place, what));
 }
 
+Status GraphDataset::LeavesSmallGraph(const GraphRange& graph, std::uint64_t node,
+                                      std::uint64_t place, std::uint64_t other) const {
+  return BadNumber(*indices_, place,
+                   fmt::format("is {} in the row of node {}, whose small graph has the nodes {} to "
+                               "below {}: no edge leads from one small graph to another",
+                               other, node, graph.begin, graph.end));
+}
+
 Result<std::uint64_t> GraphDataset::NumberBelow(const GraphArray& array, std::uint64_t place,
                                                 std::uint64_t bound) const {
   const std::uint64_t number = array.NumberAt(place);

@@ -36,6 +36,7 @@ struct GraphRange {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   std::uint64_t size() const { return end - begin; }
+  bool Contains(std::uint64_t number) const { return begin <= number && number < end; }
 };
 
 inline constexpr std::string_view kGraphKind = "graph";
@@ -119,6 +120,10 @@ class GraphDataset final : public Dataset {
 
   /// DataLoss for a number of an array that cannot be right.
   Status BadNumber(const GraphArray& array, std::uint64_t place, std::string_view what) const;
+  /// DataLoss for the entry at `place` in the row of `node`, which leads to `other`, outside the
+  /// small graph that `node` is in.
+  Status LeavesSmallGraph(const GraphRange& graph, std::uint64_t node, std::uint64_t place,
+                          std::uint64_t other) const;
 
   /// The mapped files: those of the arrays, and graph.json. None if they are in memory.
   const WatchedFiles& files() const { return *files_; }

@@ -113,6 +113,12 @@ const SessionFacts* DispatcherFacts::FindSessionByNonce(const std::string& nonce
   const auto* id = Find(session_by_nonce_, nonce);
   return id == nullptr ? nullptr : FindSession(*id);
 }
+const std::map<std::string, v1::JobEnd>& DispatcherFacts::EndsOf(const std::string& job) const {
+  static const std::map<std::string, v1::JobEnd> none;
+  const auto found = ends_.find(job);
+  return found == ends_.end() ? none : found->second;
+}
+
 Number DispatcherFacts::EndedNumber(const std::string& nonce) const {
   const auto found = ended_by_nonce_.find(nonce);
   return found == ended_by_nonce_.end() ? Number{} : found->second;
@@ -300,6 +306,8 @@ void DispatcherFacts::On(const SessionAdmitted& u) {
   SessionFacts& session = Get(sessions_, u.id);
   session.live = true;
   live_sessions_[session.hello.job()].insert(u.id);
+  const auto ends = ends_.find(session.hello.job());
+  if (ends != ends_.end()) ends->second.erase(RankOfJob(session.hello));
   session.live_before = true;
   session.admitted = u.at;
   session.held_up.reset();
@@ -332,6 +340,12 @@ void DispatcherFacts::On(const LeaseGranted& u) {
 
 void DispatcherFacts::On(const SessionEnded& u) {
   const SessionFacts& session = Get(sessions_, u.id);
+  const v1::JobRecord* record = FindRecord(session.hello.job());
+  // A session that waits says nothing of its job, unless somebody has ended the job with it.
+  if (record != nullptr && !record->ended() &&
+      (session.live || u.end.outcome() == v1::JOB_STOPPED)) {
+    ends_[session.hello.job()][RankOfJob(session.hello)] = u.end;
+  }
   if (auto* plan = Find(plans_, session.plan_key)) plan->used = std::max(plan->used, session.heard);
   if (ended_by_nonce_.insert_or_assign(session.hello.nonce(), u.id).second) {
     ended_nonces_.push_back(session.hello.nonce());
@@ -402,6 +416,7 @@ void DispatcherFacts::On(const RecordSent& u) { writes_[u.job].outstanding = tru
 void DispatcherFacts::On(const RecordKept& u) {
   writes_.erase(u.record.name());
   inherited_.erase(u.record.name());
+  ends_.erase(u.record.name());
   records_[u.record.name()] = u.record;
   std::vector<std::pair<std::int64_t, std::string>> ended;
   if (records_.size() <= u.keep_ended) return;
@@ -470,6 +485,11 @@ std::string DispatcherFacts::Dump() const {
   for (const auto& [job, w] : writes_) {
     out +=
         fmt::format("write {} outstanding {} error {}\n", job, w.outstanding, w.error.ToString());
+  }
+  for (const auto& [job, ranks] : ends_) {
+    for (const auto& [rank, end] : ranks) {
+      out += fmt::format("end of {} {}\n", rank, end.ShortDebugString());
+    }
   }
   for (const auto& [job, n] : turned_out_) {
     out += fmt::format("turned out {} up to {}\n", job, n.ToString());

@@ -38,6 +38,8 @@ class DispatcherFacts {
   /// Records that are on disk.
   const std::map<std::string, v1::JobRecord>& records() const { return records_; }
   const std::map<std::string, RecordWrite>& writes() const { return writes_; }
+  /// How the ranks of a job have ended that have no session any more, by RankOfJob.
+  const std::map<std::string, v1::JobEnd>& EndsOf(const std::string& job) const;
 
   const StreamFacts* FindStream(StreamId id) const;
   const RequestedPlan* FindPlan(const std::string& key) const;
@@ -132,6 +134,7 @@ class DispatcherFacts {
   std::map<std::string, v1::JobRecord> records_;
   std::set<std::string> inherited_;  // jobs whose records are of an earlier term
   std::map<std::string, RecordWrite> writes_;
+  std::map<std::string, std::map<std::string, v1::JobEnd>> ends_;  // of jobs that have not ended
   std::map<std::string, Number> turned_out_;
   static constexpr std::size_t kEndedKept = 4096;
   std::map<std::string, Number> ended_by_nonce_;

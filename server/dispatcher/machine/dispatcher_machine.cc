@@ -192,7 +192,9 @@ void DispatcherMachine::Hear(StreamId stream, v1::AttachRequest request) {
   }
   transition_.Apply(SessionHeard{id, transition_.now()});
   if (request.has_report()) leasing_.Hear(id, std::move(*request.mutable_report()));
-  if (request.bye() && facts().FindSession(id) != nullptr) sessions_.Leave(id, stream);
+  if (request.bye() && facts().FindSession(id) != nullptr) {
+    sessions_.Leave(id, stream, request.error());
+  }
 }
 
 void DispatcherMachine::Greet(StreamId stream, const v1::Hello& hello) {
@@ -330,10 +332,11 @@ Result<v1::DrainWorkerResponse> DispatcherMachine::DrainWorker(
 
 Result<v1::EndJobResponse> DispatcherMachine::EndJob(const v1::EndJobRequest& request, Moment now,
                                                      Actions& actions,
-                                                     const std::optional<std::string>& owner) {
+                                                     const std::optional<std::string>& owner,
+                                                     const std::string& who) {
   MILLRACE_RETURN_IF_ERROR(stepped_down_);
   transition_.Begin(now);
-  auto response = sessions_.TurnOut(request.job(), owner);
+  auto response = sessions_.TurnOut(request.job(), owner, who);
   actions = End();
   return response;
 }

@@ -77,9 +77,11 @@ class DispatcherMachine {
   Result<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request, Moment now,
                                               Actions& actions);
   /// NotFound, with the jobs that have sessions. If `owner` is set, this concerns only the jobs
-  /// that this peer began: PermissionDenied for others.
+  /// that this peer began: PermissionDenied for others. `who`: the name that the operator has
+  /// proved.
   Result<v1::EndJobResponse> EndJob(const v1::EndJobRequest& request, Moment now, Actions& actions,
-                                    const std::optional<std::string>& owner = {});
+                                    const std::optional<std::string>& owner = {},
+                                    const std::string& who = {});
 
   const DispatcherFacts& facts() const { return transition_.facts(); }
   /// The last events of this term.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -98,6 +99,16 @@ struct SessionFacts {
   std::deque<CounterSample> samples;  // of the last minute, oldest first
 
   Position wanted_start() const { return FromProto(hello.start()); }
+  /// The first epoch from which it wants no batch.
+  std::uint64_t end_epoch() const {
+    if (hello.epochs() == 0) return std::numeric_limits<std::uint64_t>::max();
+    return wanted_start().epoch + hello.epochs();
+  }
+  /// The place of the training loop: `next` of its report, or the start if there is no report.
+  Position next() const {
+    if (report) return FromProto(report->next());
+    return plan ? plan->start : wanted_start();
+  }
 };
 
 /// A worker, as its last report describes it.

@@ -4,6 +4,8 @@
 
 #include <fmt/core.h>
 
+#include "server/dispatcher/machine/job_end.h"
+
 namespace millrace {
 
 bool JobRecords::IsOnDisk(const SessionFacts& session) const {
@@ -60,6 +62,11 @@ void JobRecords::WriteEnd(const std::string& job) {
   if (!MayWrite(job) || MayComeBack(job)) return;
   v1::JobRecord record = *last;
   record.set_ended(true);
+  *record.mutable_end() = EndOfJob(facts_.EndsOf(job));
+  if (record.end().outcome() == v1::JOB_OUTCOME_UNSPECIFIED && facts_.IsInherited(job)) {
+    record.mutable_end()->set_outcome(v1::JOB_LOST);
+    record.mutable_end()->set_why("no consumer came back when the dispatcher had restarted");
+  }
   record.set_ended_unix_seconds(transition_.unix_seconds());
   transition_.Apply(RecordSent{job});
   transition_.Do(CommitRecord{std::move(record)});

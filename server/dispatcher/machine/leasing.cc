@@ -20,12 +20,6 @@ namespace {
 // At most one copy is granted for this many leases. Only the first copy needs no leases before it.
 constexpr std::uint64_t kLeasesForACopy = 20;
 
-/// The first epoch from which a session wants no batch.
-std::uint64_t EndEpoch(const SessionFacts& session) {
-  if (session.hello.epochs() == 0) return std::numeric_limits<std::uint64_t>::max();
-  return session.wanted_start().epoch + session.hello.epochs();
-}
-
 std::vector<LeaseFacts> HeldLeases(const v1::Report& report) {
   std::vector<LeaseFacts> held;
   held.reserve(static_cast<std::size_t>(report.held_size()));
@@ -149,7 +143,7 @@ void Leasing::Fill(Number id) {
   const StepArithmetic& steps = session.plan->steps;
   const std::uint32_t window = std::min(session.report->window(), options_.max_window);
   std::vector<StepRun> gaps =
-      session.leases.Gaps(steps, FromProto(session.report->next()), window, EndEpoch(session));
+      session.leases.Gaps(steps, FromProto(session.report->next()), window, session.end_epoch());
   if (gaps.empty()) return;
   const WorkerSet& set = WorkersOf(session);
   const bool has_workers = !set.workers.empty();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -71,12 +73,34 @@ std::string NameOf(const std::map<Number, Worker>& workers, Number id) {
   return fmt::format("worker {} at {}", report.name(), report.self().address());
 }
 
-std::string Describe(const std::map<Number, Worker>& workers, const Tries& tries) {
-  std::string text;
-  for (const auto& [id, why] : tries) {
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", NameOf(workers, id), why);
+/// Reasons, each once, after the names of the workers that have it. The first worker's comes first.
+class Reasons {
+ public:
+  void Add(const std::string& worker, const std::string& why) {
+    const auto known = std::find_if(reasons_.begin(), reasons_.end(),
+                                    [&](const auto& reason) { return reason.second == why; });
+    if (known == reasons_.end()) {
+      reasons_.emplace_back(worker, why);
+    } else {
+      known->first += ", " + worker;
+    }
   }
-  return text;
+  std::string Text() const {
+    std::string text;
+    for (const auto& [names, why] : reasons_) {
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", names, why);
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> reasons_;  // names and reason
+};
+
+std::string Describe(const std::map<Number, Worker>& workers, const Tries& tries) {
+  Reasons reasons;
+  for (const auto& [id, why] : tries) reasons.Add(NameOf(workers, id), why);
+  return reasons.Text();
 }
 
 }  // namespace
@@ -95,7 +119,7 @@ Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFact
   int failing = 0;
   std::set<Number> hopeful;
   StatusCode code = StatusCode::kOk;
-  std::string text;
+  Reasons reasons;
   for (const auto& [id, worker] : workers) {
     const Prospect prospect = Of(worker, session, now, options);
     if (prospect.kind == Prospect::Kind::kServes || prospect.kind == Prospect::Kind::kMayServe) {
@@ -105,8 +129,7 @@ Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFact
     if (prospect.kind != Prospect::Kind::kFailsForGood) continue;
     if (code != StatusCode::kDataLoss) code = prospect.why.code();
     if (++failing > kNamedWorkers) continue;
-    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", NameOf(workers, id),
-                        prospect.why.message());
+    reasons.Add(NameOf(workers, id), prospect.why.message());
   }
   constexpr auto kNoneLeft = "no worker is left that can serve the plan: ";
   for (const auto& [at, tries] : TriesOf(session)) {
@@ -117,6 +140,7 @@ Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFact
   }
   if (failing == 0 || !hopeful.empty()) return OkStatus();
   if (code == StatusCode::kAborted) code = StatusCode::kDataLoss;
+  std::string text = reasons.Text();
   if (failing > kNamedWorkers) text += fmt::format(" (and {} others)", failing - kNamedWorkers);
   return Status(code, kNoneLeft + text);
 }

@@ -9,6 +9,7 @@
 
 #include "common/base/mutant.h"
 #include "server/dispatcher/machine/event_texts.h"
+#include "server/dispatcher/machine/job_end.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
@@ -76,10 +77,12 @@ void Sessions::Fail(Number id, const Status& status, EventKind kind) {
        .text = fmt::format("{} {}: {}", ConsumerSubject(hello), FateOf(kind), status.message()),
        .job = hello.job(),
        .peer = hello.where()});
-  Close(id, status);
+  const bool away = kind == EventKind::kConsumerLost || kind == EventKind::kConsumerReplaced;
+  Close(id, status,
+        EndOf(*facts_.FindSession(id), away ? v1::JOB_LOST : v1::JOB_FAILED, status.message()));
 }
 
-void Sessions::Close(Number id, const Status& status) {
+void Sessions::Close(Number id, const Status& status, v1::JobEnd end) {
   const SessionFacts& session = *facts_.FindSession(id);
   transition_.Log(LogLevel::kWarning, "session ended",
                   {{"session", id.ToString()},
@@ -87,7 +90,7 @@ void Sessions::Close(Number id, const Status& status) {
                    {"where", session.hello.where()},
                    {"why", status.message()}});
   transition_.Close(session.stream, status);
-  End(id);
+  End(id, std::move(end));
 }
 
 void Sessions::FailJob(Number id, const Status& status) {
@@ -97,22 +100,35 @@ void Sessions::FailJob(Number id, const Status& status) {
                     .text = fmt::format("Job {} ended with an error: {}", job, status.message()),
                     .job = job});
   const std::set<Number> ids = facts_.LiveSessionsOf(job);
-  for (const Number each : ids) Close(each, status);
+  for (const Number each : ids) {
+    Close(each, status, EndOf(*facts_.FindSession(each), v1::JOB_FAILED, status.message()));
+  }
 }
 
-void Sessions::End(Number id) {
+void Sessions::End(Number id, v1::JobEnd end) {
   transition_.Unsettle(facts_.FindSession(id)->hello.job());
-  transition_.Apply(SessionEnded{id});
+  transition_.Apply(SessionEnded{id, std::move(end)});
 }
 
-void Sessions::Leave(Number id, StreamId stream) {
-  transition_.Log(LogLevel::kInfo, "session ended", {{"session", id.ToString()}, {"why", "bye"}});
-  End(id);
+void Sessions::Leave(Number id, StreamId stream, const std::string& error) {
+  const SessionFacts& session = *facts_.FindSession(id);
+  v1::JobEnd end = EndByBye(session, error);
+  transition_.Log(LogLevel::kInfo, "session ended",
+                  {{"session", id.ToString()}, {"why", error.empty() ? "bye" : end.why()}});
+  if (!error.empty()) {
+    transition_.Note(
+        {.kind = EventKind::kConsumerFailed,
+         .text = fmt::format("{} ended with an error: {}", ConsumerSubject(session.hello), error),
+         .job = session.hello.job(),
+         .peer = session.hello.where()});
+  }
+  End(id, std::move(end));
   transition_.Close(stream, OkStatus());
 }
 
 Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job,
-                                             const std::optional<std::string>& owner) {
+                                             const std::optional<std::string>& owner,
+                                             const std::string& who) {
   const std::set<Number> ids = facts_.SessionsOf(job);
   if (ids.empty()) {
     std::set<std::string> jobs;
@@ -126,13 +142,18 @@ Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job,
     return PermissionDenied(
         fmt::format("job {} is not one that {} began: only an operator may end it", job, *owner));
   }
-  const std::string who = owner ? *owner : "an operator";
+  const std::string name = owner ? *owner : who;
+  const std::string by = name.empty() ? "an operator" : name;
   transition_.Apply(JobTurnedOut{job, facts_.last_number()});
   transition_.Note(
       {.kind = EventKind::kJobTurnedOut,
-       .text = fmt::format("Job {} was ended by {}, with {} sessions", job, who, ids.size()),
+       .text = fmt::format("Job {} was ended by {}, with {} sessions", job, by, ids.size()),
        .job = job});
-  for (const Number id : ids) Close(id, Aborted(fmt::format("job {} was ended by {}", job, who)));
+  for (const Number id : ids) {
+    v1::JobEnd end = EndOf(*facts_.FindSession(id), v1::JOB_STOPPED);
+    end.set_who(name.empty() ? "operator" : name);
+    Close(id, Aborted(fmt::format("job {} was ended by {}", job, by)), std::move(end));
+  }
   v1::EndJobResponse response;
   response.set_sessions(static_cast<std::uint32_t>(ids.size()));
   return response;

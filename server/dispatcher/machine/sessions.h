@@ -24,13 +24,16 @@ class Sessions {
   void Fail(Number id, const Status& status, EventKind kind);
   /// Ends all live sessions of the session's job.
   void FailJob(Number id, const Status& status);
-  /// Ends the session because its consumer has said bye on `stream`.
-  void Leave(Number id, StreamId stream);
+  /// Ends the session because its consumer has said bye on `stream`. `error`: why the consumer
+  /// ended; empty: its user left.
+  void Leave(Number id, StreamId stream, const std::string& error);
   /// Ends all sessions of the job for an operator, also those that are away. NotFound, with the
   /// jobs that have sessions, if this one has none. If `owner` is set, only jobs that this peer
-  /// began are ended and named: PermissionDenied for others.
+  /// began are ended and named: PermissionDenied for others. `who`: the name of the operator; empty:
+  /// nobody was asked.
   Result<v1::EndJobResponse> TurnOut(const std::string& job,
-                                     const std::optional<std::string>& owner = {});
+                                     const std::optional<std::string>& owner = {},
+                                     const std::string& who = {});
   /// Ends the sessions that have been silent for too long.
   void Tick();
   /// Tells a consumer that this dispatcher lives.
@@ -38,8 +41,8 @@ class Sessions {
 
  private:
   /// Ends the session with a status, without an event.
-  void Close(Number id, const Status& status);
-  void End(Number id);
+  void Close(Number id, const Status& status, v1::JobEnd end);
+  void End(Number id, v1::JobEnd end);
 
   Transition& transition_;
   const DispatcherFacts& facts_;

@@ -1,6 +1,7 @@
 #include "server/dispatcher/machine/status.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "common/transport/convert/drop_reasons.h"
 #include "server/dispatcher/machine/branch_progress.h"
+#include "server/dispatcher/machine/job_end.h"
 #include "server/dispatcher/machine/plan_data.h"
 #include "server/dispatcher/machine/worker_choice.h"
 
@@ -20,12 +22,6 @@ double WaitedSeconds(const v1::Counters& counters) {
   double seconds = 0;
   for (const auto& waited : counters.waited()) seconds += waited.seconds();
   return seconds;
-}
-
-/// The place of the training loop: `next` of its report, or the start if there is no report.
-Position NextOf(const SessionFacts& session) {
-  if (session.report) return FromProto(session.report->next());
-  return session.plan ? session.plan->start : session.wanted_start();
 }
 
 /// `old`: how long ago it was told.
@@ -46,7 +42,7 @@ void AddConsumer(const DispatcherMachine& dispatcher, const SessionFacts& sessio
   ToProto(session.id, out.mutable_session());
   const bool silent = session.stream == 0 || now - session.heard >= std::chrono::seconds(3);
   out.set_state(!session.live ? "waiting" : silent ? "silent" : "live");
-  const Position next = NextOf(session);
+  const Position next = session.next();
   ToProto(next, out.mutable_next());
   if (session.plan) out.set_step(session.plan->steps.Step(next));
   out.set_leases(static_cast<std::uint32_t>(session.leases.size()));
@@ -72,16 +68,15 @@ void AddConsumer(const DispatcherMachine& dispatcher, const SessionFacts& sessio
 
 void SetPlace(const SessionFacts& session, v1::JobStatus& out) {
   const StepArithmetic& steps = session.plan->steps;
-  const Position next = NextOf(session);
-  const std::uint64_t left = steps.StepsFrom(next.example);
-  const std::uint64_t whole = steps.Step(next) + left;
+  const Position next = session.next();
   ToProto(next, out.mutable_next());
   out.set_step(steps.Step(next));
   out.set_steps_per_epoch(steps.StepsFrom(0));
   out.set_left_out_per_epoch(steps.LeftOut());
-  out.set_progress(whole == 0 ? 0 : 1 - static_cast<double>(left) / static_cast<double>(whole));
+  out.set_progress(DoneBefore(steps, next));
   const double rate = RatesOf(session).batches;
-  out.set_eta_seconds(rate > 0 ? static_cast<double>(left) / rate : 0);
+  const auto left = static_cast<double>(steps.StepsFrom(next.example));
+  out.set_eta_seconds(rate > 0 ? left / rate : 0);
   AddBranches(session.plan->spec, next, out);
 }
 
@@ -103,7 +98,7 @@ void AddLiveJob(const DispatcherMachine& dispatcher,
   std::map<v1::DropReason, std::uint64_t> dropped;
   for (const SessionFacts* session : sessions) {
     if (!session->live) continue;
-    if (slowest == nullptr || NextOf(*session) < NextOf(*slowest)) slowest = session;
+    if (slowest == nullptr || session->next() < slowest->next()) slowest = session;
     if (session->hello.replica() != 0) continue;
     const Rates rates = RatesOf(*session);
     out.set_batches_per_second(out.batches_per_second() + rates.batches);
@@ -142,7 +137,19 @@ void AddLiveJob(const DispatcherMachine& dispatcher,
   }
 }
 
-void AddEndedJob(const v1::JobRecord& record, v1::ServiceStatus& status) {
+void SetEnd(const v1::JobEnd& end, v1::JobStatus& out) {
+  out.set_outcome(std::string(OutcomeName(end.outcome())));
+  out.set_ended_by(end.who());
+  (end.outcome() == v1::JOB_FAILED ? *out.mutable_error() : *out.mutable_why()) = end.why();
+  if (!end.has_next()) return;
+  *out.mutable_next() = end.next();
+  out.set_step(end.step());
+  out.set_steps_per_epoch(end.steps_per_epoch());
+  out.set_progress(end.progress());
+}
+
+/// Adds a job that has no sessions.
+void AddKeptJob(const v1::JobRecord& record, v1::ServiceStatus& status) {
   v1::JobStatus& out = *status.add_jobs();
   out.set_name(record.name());
   out.set_owner(record.owner());
@@ -153,7 +160,11 @@ void AddEndedJob(const v1::JobRecord& record, v1::ServiceStatus& status) {
   out.set_variant(record.pipeline().variant());
   out.set_started_unix_seconds(record.started_unix_seconds());
   out.set_ended_unix_seconds(record.ended_unix_seconds());
-  if (!record.ended()) out.set_why("none of its sessions has come back to this dispatcher yet");
+  if (record.ended()) {
+    SetEnd(record.end(), out);
+  } else {
+    out.set_why("none of its sessions has come back to this dispatcher yet");
+  }
 }
 
 /// Why a worker is not ready for everything that it is asked for; empty if it is ready.
@@ -326,9 +337,17 @@ void StatusBuild::AddJobs() {
   for (const auto& [job, sessions] : jobs) {
     AddLiveJob(dispatcher_, sessions, facts.FindRecord(job), status_);
   }
+  // Those that have ended come last, the newest first.
+  std::multimap<std::int64_t, const v1::JobRecord*, std::greater<>> ended;
   for (const auto& [job, record] : facts.records()) {
-    if (!jobs.contains(job)) AddEndedJob(record, status_);
+    if (jobs.contains(job)) continue;
+    if (record.ended()) {
+      ended.emplace(record.ended_unix_seconds(), &record);
+    } else {
+      AddKeptJob(record, status_);
+    }
   }
+  for (const auto& [when, record] : ended) AddKeptJob(*record, status_);
 }
 
 void StatusBuild::AddEvents(Time now) {

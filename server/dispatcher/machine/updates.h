@@ -162,6 +162,7 @@ struct LeaseGranted {
 };
 struct SessionEnded {
   Number id;
+  v1::JobEnd end = {};
 };
 struct JobTurnedOut {
   std::string job;

@@ -376,9 +376,10 @@ Result<v1::EndJobResponse> DispatcherService::OnEndJob(const v1::EndJobRequest& 
   if (ReachOf("/millrace.v1.Dispatcher/EndJob", peer.identity) == Reach::kOwn) {
     owner = peer.identity.name;
   }
-  return Ask<v1::EndJobResponse>("EndJob", [this, request, owner]() {
+  const std::string who = peer.identity.name;
+  return Ask<v1::EndJobResponse>("EndJob", [this, request, owner, who]() {
     Actions actions;
-    auto response = dispatcher_->EndJob(request, Now(), actions, owner);
+    auto response = dispatcher_->EndJob(request, Now(), actions, owner, who);
     Perform(std::move(actions));
     return response;
   });

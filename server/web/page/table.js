@@ -22,6 +22,7 @@ export class Table {
   #key;
   #rows = [];
   #sort;
+  #last;
   #page = 0;
   #body;
   #heads;
@@ -35,8 +36,9 @@ export class Table {
    *  {text, tone, bar}: a tone is good, warn or bad, and a bar is a share. On a phone, numbers and
    *  short texts stand in pairs. `sort` gives what rows are sorted by; if there is none, it is the
    *  text. Numbers are first sorted with the largest on top. `sortBy` is the column by which rows
-   *  are sorted first. */
-  constructor(root, {name, columns, key, sortBy = 0, empty}) {
+   *  are sorted first. Rows that are `last` stand below all others, however they are sorted. */
+  constructor(root, {name, columns, key, last = () => false, sortBy = 0, empty}) {
+    this.#last = last;
     this.#columns = columns;
     this.#key = key;
     this.#sort = {column: sortBy, down: Boolean(columns[sortBy].number)};
@@ -119,7 +121,7 @@ export class Table {
     const {column, down} = this.#sort;
     const {sort, show} = this.#columns[column];
     const keyed = rows.map((row) => [sort ? sort(row) : textOf(show(row)), row]);
-    keyed.sort(([a, x], [b, y]) =>
+    keyed.sort(([a, x], [b, y]) => compare(this.#last(x), this.#last(y)) ||
       (down ? compare(b, a) : compare(a, b)) || compare(this.#key(x), this.#key(y)));
     return keyed.map(([, row]) => row);
   }

@@ -117,23 +117,38 @@ function waitedFor(cause, worker, detail) {
 
 const STATES = {live: 'good', ready: 'good', waiting: 'warn', preparing: 'warn', draining: 'warn',
   silent: 'bad'};
+const OUTCOMES = {completed: 'good', left: 'warn', lost: 'bad', failed: 'bad', stopped: 'warn'};
 
 const stateOf = ({state}) => ({text: state, tone: STATES[state] ?? ''});
+
+/** Of a job that has ended: how. */
+function jobState(job) {
+  if (job.state !== 'ended' || !job.outcome) return stateOf(job);
+  const text = job.outcome === 'stopped' ? `ended by ${job.ended_by}` : job.outcome;
+  return {text, tone: OUTCOMES[job.outcome] ?? ''};
+}
+
+/** The epoch that a job's step is of; at its end that is the one before its place. */
+function epochOf(job) {
+  const next = Number(job.next?.epoch ?? 0);
+  return job.state === 'ended' && job.progress === 1 && next > 0 ? next - 1 : next;
+}
+
 const known = (value) => value ?? -1;
 
 export const JOBS = {
   name: 'jobs',
   key: (job) => job.name,
+  last: (job) => job.state === 'ended',
   empty: 'No job yet. A trainer begins one when it connects: millrace consume, or ' +
     'millrace.connect.',
   columns: [
     {title: 'Job', show: (job) => job.name},
-    {title: 'State', short: true, show: stateOf,
+    {title: 'State', short: true, show: jobState,
       sort: (job) => ['live', 'waiting', 'ended'].indexOf(job.state)},
     {title: 'Why', show: (job) =>
       (job.error ? {text: job.error, tone: 'bad'} : {text: job.why, tone: job.why ? 'warn' : ''})},
-    {title: 'Epoch', number: true, show: (job) => count(job.next?.epoch ?? 0),
-      sort: (job) => Number(job.next?.epoch ?? 0)},
+    {title: 'Epoch', number: true, show: (job) => count(epochOf(job)), sort: epochOf},
     {title: 'Progress', number: true, sort: (job) => job.progress,
       note: 'of the epoch', show: (job) => ({text: percent(job.progress), bar: job.progress})},
     {title: 'Step', number: true, sort: (job) => Number(job.step),

@@ -16,6 +16,7 @@
 #include "server/dataset/graph/format/graph_json.h"
 #include "server/dataset/graph/graph_dataset.h"
 #include "server/dataset/graph/kind/graph_generate.h"
+#include "server/dataset/graph/numbers_check.h"
 #include "server/dataset/graph/source/graph_sources.h"
 #include "server/dataset/graph/verify.h"
 
@@ -154,9 +155,11 @@ class GraphKind final : public DatasetKind {
     verify.verified = &verified;
     verify.progress = [&progress](std::uint64_t bytes) { progress.Add(bytes); };
     MILLRACE_RETURN_IF_ERROR(VerifyGraph(*dataset, verify));
+    MILLRACE_RETURN_IF_ERROR(
+        CheckNumbers(*dataset, {.threads = options.threads, .stop = options.stop}));
     // If it cannot be remembered, the next one verifies again.
     const Status remembered = verified.Save();
-    return fmt::format("{} files, {} bytes: all as graph.json says\ndigest {}\n{}",
+    return fmt::format("{} files, {} bytes: all as graph.json says, and every number fits\ndigest {}\n{}",
                        dataset->file_count(), GraphBytes(*dataset), dataset->digest().ToHex(),
                        remembered.ok() ? "" : "not remembered: " + remembered.message() + "\n");
   }

@@ -111,12 +111,7 @@ class SmallGraphReader final : public ExampleReader {
       for (std::uint64_t edge = row.begin; edge < row.end; ++edge, ++count) {
         MILLRACE_ASSIGN_OR_RETURN(const std::uint64_t target, dataset.Neighbour(edge));
         MILLRACE_ASSIGN_OR_RETURN(const std::uint32_t label, dataset.EdgeLabel(edge));
-        if (target < nodes.begin || target >= nodes.end) {
-          return dataset.BadNumber(
-              dataset.indices(), edge,
-              fmt::format("is {}, which is outside the small graph of nodes {} to {}", target,
-                          nodes.begin, nodes.end));
-        }
+        if (!nodes.Contains(target)) return dataset.LeavesSmallGraph(nodes, node, edge, target);
         auto source = static_cast<std::uint32_t>(node - nodes.begin);
         auto end = static_cast<std::uint32_t>(target - nodes.begin);
         graph_.edge_words.data()[count] = label;

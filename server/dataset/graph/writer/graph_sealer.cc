@@ -14,6 +14,7 @@
 #include "server/dataset/graph/format/graph_json.h"
 #include "server/dataset/graph/format/safetensors_header.h"
 #include "server/dataset/graph/graph_dataset.h"
+#include "server/dataset/graph/numbers_check.h"
 #include "server/files/file_io.h"
 #include "server/files/mapped_file.h"
 
@@ -84,7 +85,7 @@ void GraphSealer::AddWritten(const std::string& name, ArrayRecord record) {
   description_.arrays.insert_or_assign(name, std::move(record));
 }
 
-Result<Digest128> GraphSealer::Seal() {
+Result<Digest128> GraphSealer::Seal(SealCheck check) {
   const std::string where = "dataset " + dir_.string();
   MILLRACE_RETURN_IF_ERROR(CheckDescription(description_).WithContext(where));
   const std::filesystem::path file = dir_ / kGraphFileName;
@@ -100,9 +101,11 @@ Result<Digest128> GraphSealer::Seal() {
   std::filesystem::rename(partial, file, error);
   if (error) return ErrnoStatus(file.string() + " cannot be written", error.value());
   const auto opened = GraphDataset::Open(dir_);
-  if (!opened.ok()) {
+  Status status = opened.status();
+  if (status.ok() && check == SealCheck::kNumbers) status = CheckNumbers(**opened, {});
+  if (!status.ok()) {
     std::filesystem::remove(file, error);
-    return opened.status();
+    return status;
   }
   MILLRACE_RETURN_IF_ERROR(SyncFolder(dir_));
   return (*opened)->digest();

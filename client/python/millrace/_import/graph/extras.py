@@ -4,7 +4,7 @@ import pathlib
 
 import numpy
 
-from ..._write_graph import _check_rows, _numbers, _place, _read
+from ..._write_graph import _check_rows, _place, _read, _roots, refuse_mask
 from ...errors import ConfigError, DataError
 from .renumber import NAME
 
@@ -41,10 +41,11 @@ def place_arrays(folder, arrays, nodes, edges):
     numbers = None
     for name, array in arrays.items():
         if isinstance(array, list):
+            _refuse_mask(name, array, nodes)
             numbers = _ids(folder) if numbers is None else numbers
             array = _read(name, _found(name, array, numbers))
         if name.startswith("roots/"):
-            array = _numbers(name, array, nodes)
+            array = _roots(name, array, nodes)
         _check_rows(name, array, nodes, edges)
         # A call before this one may have placed it already.
         for old in (folder / pathlib.Path(name).parent).glob(f"{pathlib.Path(name).name}.*"):
@@ -67,6 +68,12 @@ def _whole_numbers(path, lines):
         return numpy.array([int(line) for line in lines], numpy.int64)
     except (ValueError, OverflowError) as error:
         raise DataError(f"{path}: expected a node number on each line: {error}") from None
+
+
+def _refuse_mask(name, ids, nodes):
+    """Refuses ids that may be a mask."""
+    if set(ids) <= {b"0", b"1"}:
+        refuse_mask(name, numpy.array(ids, numpy.int64), nodes)
 
 
 def _ids(folder):

@@ -186,6 +186,35 @@ TEST_CASE("status shows how many workers each job needs, with the arithmetic", "
   }
 }
 
+TEST_CASE("the state of a job that ended is how it ended", "[status_table]") {
+  v1::JobStatus job;
+  job.set_state("live");
+  CHECK(JobStateText(job) == "live");
+  job.set_state("ended");
+  CHECK(JobStateText(job) == "ended");  // as an older dispatcher says
+  job.set_outcome("completed");
+  CHECK(JobStateText(job) == "completed");
+  job.set_outcome("stopped");
+  job.set_ended_by("olga");
+  CHECK(JobStateText(job) == "ended by olga");
+}
+
+TEST_CASE("a job that ended with an epoch shows that epoch", "[status_table]") {
+  v1::ServiceStatus status;
+  v1::JobStatus& job = *status.add_jobs();
+  job.set_name("train");
+  job.set_state("ended");
+  job.set_outcome("completed");
+  job.mutable_next()->set_epoch(3);
+  job.set_step(25);
+  job.set_steps_per_epoch(25);
+  job.set_progress(1);
+  CHECK(EpochOf(job) == 2);
+  CHECK_THAT(JobsTable(status), Contains("2      25/25  100.0 %"));
+  job.set_progress(0.5);
+  CHECK(EpochOf(job) == 3);
+}
+
 TEST_CASE("status shows how far each branch of a mix is read, and no table without mixes",
           "[status_table]") {
   v1::ServiceStatus status;

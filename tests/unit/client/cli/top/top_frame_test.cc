@@ -249,11 +249,24 @@ TEST_CASE("a job's total is that of replica 0 of its ranks", "[top]") {
     consumer.mutable_counters()->set_bytes(2'000'000);
   }
   AddJob(now, "train");
-  AddJob(now, "old").set_state("ended");
   const auto frame = TopFrame(&before, now, {});
   CHECK(Cell(frame, "JOB", "train  live", "BATCHES/S") == "10.0");
   CHECK(Cell(frame, "JOB", "train  live", "MB/S") == "4.0");
-  CHECK(CountOf(frame, "old") == 0);
+}
+
+TEST_CASE("the jobs that ended last stand below those that run, with how they ended", "[top]") {
+  v1::ServiceStatus now = At(100);
+  AddJob(now, "train");
+  v1::JobStatus& failed = AddJob(now, "broken");
+  failed.set_state("ended");
+  failed.set_outcome("failed");
+  failed.set_error("IndexError: index 3");
+  for (int i = 0; i < 8; ++i) AddJob(now, fmt::format("old{}", i)).set_state("ended");
+  const auto frame = TopFrame(nullptr, now, {});
+  CHECK(Cell(frame, "JOB", "broken", "STATE") == "failed");
+  CHECK(Cell(frame, "JOB", "broken", "WHY") == "IndexError: index 3");
+  CHECK(CountOf(frame, "old6") == 1);
+  CHECK(CountOf(frame, "old7") == 0);  // the eight newest are shown
 }
 
 TEST_CASE("the frame says how many workers are there, and how many are wanted", "[top]") {

@@ -305,6 +305,22 @@ TEST_CASE("good-bye is said, read, and then the stream is half-closed", "[sessio
   CHECK(m.state->left());
 }
 
+TEST_CASE("good-bye says why a session has ended, unless its user closed it", "[session][attach]") {
+  Machine m;
+  m.Welcome();
+  m.state->OnAttachWritten(m.attach, m.now);
+  std::string said;
+  SECTION("closed") { m.state->Leave(Cancelled("the session was closed"), m.now); }
+  SECTION("failed") {
+    m.state->Leave(Internal("the GPU is gone"), m.now);
+    said = "the GPU is gone";
+  }
+  const auto bye = m.TakeLast<SendAttach>();
+  REQUIRE(bye);
+  CHECK(bye->message.bye());
+  CHECK(bye->message.error() == said);
+}
+
 TEST_CASE("why a session waits is logged once it has for a second", "[session][attach]") {
   Machine m;
   m.attach = m.TakeLast<OpenAttach>()->stream;

@@ -71,6 +71,20 @@ TEST_CASE("all ranks of a job end where no worker is left whose files are whole"
   }
 }
 
+TEST_CASE("a reason that several workers have is told once, after all their names",
+          "[prospects]") {
+  Harness h;
+  const StreamId w1 = h.AddWorker("w1");
+  const StreamId w2 = h.AddWorker("w2");
+  const StreamId stream = h.Attach(HelloOptions{});
+  FailPlan(h, w1);
+  FailPlan(h, w2);
+  h.Report(stream, {0, 0}, 8);
+  CHECK_THAT(h.ClosedWith(stream).message(),
+             Contains(std::string("worker w1 at w1:7701, worker w2 at w2:7701: ") + kDamage) &&
+                 !Contains(";"));
+}
+
 TEST_CASE("a refusal for good counts as a damaged worker before the worker reports it",
           "[prospects]") {
   Harness h;

@@ -25,7 +25,8 @@ using Catch::Contains;
 using test::SmallGraphFolder;
 
 TEST_CASE("a graph dataset is opened, described and verified as a kind", "[graph_kind]") {
-  const SmallGraphFolder folder;
+  SmallGraphFolder folder;
+  folder.description.arrays.erase("graphs/parts");  // an edge leads from one of them to another
   const auto kind = MakeGraphKind();
   CHECK_FALSE(kind->IsOne(folder.dir.path()));
   REQUIRE(folder.Seal().ok());
@@ -34,16 +35,24 @@ TEST_CASE("a graph dataset is opened, described and verified as a kind", "[graph
   REQUIRE(opened.status.ok());
   CHECK(opened.dataset->kind() == "graph");
   CHECK(opened.dataset->examples() == 4);
-  CHECK(opened.dataset->file_count() == 8);
+  CHECK(opened.dataset->file_count() == 7);
   CHECK(opened.dataset->Files()[0].name == "edge_label.npy");
   CHECK_THAT(*kind->Inspect(folder.dir.path(), {}), Contains("edges            5\n") &&
                                                         Contains("node_feature/x") &&
                                                         Contains("float32 [4, 2]"));
-  CHECK_THAT(*kind->Verify(folder.dir.path(), {}), Contains("8 files") && Contains("digest"));
-  CHECK(kind->FilesToWarm(folder.dir.path())->names.size() == 9);
+  CHECK_THAT(*kind->Verify(folder.dir.path(), {}), Contains("7 files") && Contains("digest"));
+  CHECK(kind->FilesToWarm(folder.dir.path())->names.size() == 8);
   test::OverwriteValue<float>(folder.dir / "node_feature/x.npy", 3, 0.5f);
   CHECK_THAT(kind->Verify(folder.dir.path(), {}).status().message(),
              Contains("node_feature/x.npy (array node_feature/x)"));
+}
+
+TEST_CASE("verifying a graph dataset finds an edge between two small graphs", "[graph_kind]") {
+  const SmallGraphFolder folder;
+  REQUIRE(folder.Seal().ok());
+  const Status status = MakeGraphKind()->Verify(folder.dir.path(), {}).status();
+  CHECK(status.code() == StatusCode::kDataLoss);
+  CHECK_THAT(status.message(), Contains("no edge leads from one small graph to another"));
 }
 
 TEST_CASE("files of a graph dataset are warmed, wherever they lie", "[graph_kind]") {

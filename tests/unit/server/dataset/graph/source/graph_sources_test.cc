@@ -250,8 +250,8 @@ TEST_CASE("an edge that leaves its small graph is named", "[graph_sources]") {
   const auto source = MustMake(folder.dir.path(), Parts("graphs", "parts"));
   const Status status = Build(*source, {0}, pool).status();
   CHECK(status.code() == StatusCode::kDataLoss);
-  CHECK_THAT(status.message(), Contains("indices.npy (array indices): number 1 is 2, which is "
-                                        "outside the small graph of nodes 0 to 2"));
+  CHECK_THAT(status.message(), Contains("indices.npy (array indices): number 1 is 2 in the row of "
+                                        "node 0, whose small graph has the nodes 0 to below 2"));
 }
 
 TEST_CASE("closures stop at labels by number or by name", "[graph_sources]") {

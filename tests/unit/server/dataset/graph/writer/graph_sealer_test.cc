@@ -74,6 +74,15 @@ TEST_CASE("a folder whose arrays do not fit together gets no graph.json", "[grap
   CHECK_FALSE(fs::exists(folder.dir / "graph.json.partial"));
 }
 
+TEST_CASE("a folder with a wrong number gets no graph.json if numbers are checked",
+          "[graph_sealer]") {
+  const SmallGraphFolder folder;  // 0 -> 2 leads from the graph {0, 1} to {2, 3}
+  const auto sealed = GraphSealer(folder.dir.path(), folder.description).Seal(SealCheck::kNumbers);
+  CHECK_THAT(sealed.status().message(), Contains("no edge leads from one small graph to another"));
+  CHECK_FALSE(fs::exists(folder.dir / "graph.json"));
+  CHECK(folder.Seal().ok());
+}
+
 TEST_CASE("an array's file is never overwritten, and gets all of its values", "[graph_sealer]") {
   const test::TempDir dir;
   auto first = ArrayWriter::Create(dir.path(), "a/x.npy", {DType::kUint8, {2}});

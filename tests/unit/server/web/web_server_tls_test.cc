@@ -1,14 +1,14 @@
-#include "server/web/tls_front.h"
+#include "server/web/web_server.h"
 
 #include <openssl/bio.h>
 
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
 #include "common/security/x509.h"
 #include "server/web/web_routes.h"
-#include "server/web/web_server.h"
 #include "tests/support/certificates.h"
 #include "tests/support/recording_logger.h"
 
@@ -26,12 +26,15 @@ struct Secured {
     auto tls = TlsFolder::Open({.folder = own, .roles = {PeerRole::kDispatcher}}, clock,
                                std::make_shared<RecordingLogger>());
     REQUIRE(tls.ok());
-    auto started = WebServer::Start("127.0.0.1:0", *tls, [](const WebRequest& request) {
-      const Shown& shown = request.shown;
-      return TextResponse(200, (shown.certificate ? shown.common_name : "nobody") + " " +
-                                   shown.token + " " + request.peer + " " +
-                                   std::string(1 << 20, 'x'));
-    });
+    auto started = WebServer::Start({.listen = "127.0.0.1:0",
+                                     .tls = *tls,
+                                     .answer = [](const WebRequest& request) {
+                                       const Shown& shown = request.shown;
+                                       return TextResponse(
+                                           200, (shown.certificate ? shown.common_name : "nobody") +
+                                                    " " + shown.token + " " + request.peer + " " +
+                                                    std::string(1 << 20, 'x'));
+                                     }});
     REQUIRE(started.ok());
     server = *std::move(started);
   }
@@ -88,19 +91,20 @@ TEST_CASE("a certificate of another CA ends the handshake", "[web]") {
   CHECK(s.Ask(s.folder.AddOf(Certificates::MakeCa(), "mallory", {PeerRole::kOperator})).empty());
 }
 
-TEST_CASE("the front knows nobody who comes past it", "[web]") {
-  const auto server = WebServer::Start("127.0.0.1:0", nullptr,
-                                       [](const WebRequest&) { return TextResponse(200, "seen"); });
-  REQUIRE(server.ok());
-  Certificates folder;
-  auto tls = TlsFolder::Open({.folder = folder.Add("serve", {PeerRole::kDispatcher}), .roles = {}},
-                             std::make_shared<FakeClock>(Certificates::Now()),
-                             std::make_shared<RecordingLogger>());
-  REQUIRE(tls.ok());
-  const auto front = TlsFront::Start("127.0.0.1:0", (*server)->port(), *tls);
-  REQUIRE(front.ok());
-  CHECK_FALSE((*front)->Find((*server)->port()).has_value());
-  CHECK_FALSE((*front)->Find(1).has_value());
+TEST_CASE("over TLS, too, peers who say nothing hold nobody up", "[web]") {
+  Secured s;
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  std::vector<BioPtr> silent;
+  for (int i = 0; i < 40; ++i) {
+    silent.emplace_back(BIO_new_ssl_connect(context));
+    BIO_set_conn_hostname(silent.back().get(),
+                          ("127.0.0.1:" + std::to_string(s.server->port())).c_str());
+    REQUIRE(BIO_do_handshake(silent.back().get()) == 1);
+  }
+  CHECK(BodyStart(s.Ask("")).starts_with("nobody  127"));
+  silent.clear();
+  SSL_CTX_free(context);
+  TakeSslError();
 }
 
 }  // namespace
