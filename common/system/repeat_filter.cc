@@ -24,6 +24,7 @@ void LogAll(Logger& to, LogLevel level, std::string_view event,
 
 void RepeatFilter::Log(LogLevel level, std::string_view event,
                        std::initializer_list<LogField> fields) {
+  Tick();
   if (level < LogLevel::kWarning || fields.size() >= kMostFields) {
     return to_->Log(level, event, fields);
   }

@@ -36,7 +36,8 @@ class RepeatFilter final : public Logger {
   /// all fields are the same.
   void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) override;
 
-  /// Logs the counts whose time is over. To be called about once a second.
+  /// Logs the counts whose time is over. Every call of Log does so first; where none may come for
+  /// long, this is to be called about once a second.
   void Tick();
 
  private:

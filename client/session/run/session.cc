@@ -15,7 +15,7 @@
 #include "common/system/malloc.h"
 #include "common/system/mutex.h"
 #include "common/system/nonce.h"
-#include "common/system/repeat_limit.h"
+#include "common/system/repeat_filter.h"
 #include "common/transport/grpc/grpc_client.h"
 #include "common/transport/shm/shm_client.h"
 
@@ -120,7 +120,7 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
   SessionOptions own = options;
   own.logger = options.logger == nullptr
                    ? MakeNullLogger()
-                   : std::make_shared<RepeatLimit>(options.logger, real.clock);
+                   : std::make_shared<RepeatFilter>(options.logger, real.clock);
   if (real.device == nullptr) {
     // The device holds two batches besides those expanded ahead: the one that the loop works on,
     // and the one that the device still works on.
