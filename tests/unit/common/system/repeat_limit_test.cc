@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <fmt/core.h>
+#include <catch2/catch.hpp>
 
 #include "common/system/repeat_limit.h"
 
@@ -28,10 +28,11 @@ TEST_CASE("an event that repeats is one line in ten seconds, with a count", "[lo
     log.Warning("worker failed", {{"worker", "a:1"}, {"why", "refused"}});
     clock->Advance(std::chrono::milliseconds(250));
   }
-  CHECK(to->lines == std::vector<std::string>{
-                         "worker failed worker=a:1 why=refused",
-                         "worker failed, 40 times since the last such line worker=a:1 why=refused",
-                         "worker failed, 40 times since the last such line worker=a:1 why=refused"});
+  CHECK(to->lines ==
+        std::vector<std::string>{
+            "worker failed worker=a:1 why=refused",
+            "worker failed, 40 times since the last such line worker=a:1 why=refused",
+            "worker failed, 40 times since the last such line worker=a:1 why=refused"});
 }
 
 TEST_CASE("events that differ in a field or the level are all logged", "[log]") {
