@@ -110,13 +110,13 @@ def stand_still(pid):
 def test_a_wait_beyond_read_timeout_is_an_error_with_its_name(dataset):
     with millrace.LocalServer({"data": dataset}) as server:
         # The session's address is a text, so that it does not look at the daemon itself.
-        session = millrace.connect(server.address, pipeline=pipeline(), job="late", read_timeout=0.5,
-                                   prefetch_bytes=1)
+        session = millrace.connect(server.address, pipeline=pipeline(), job="late",
+                                   read_timeout=0.5, prefetch_bytes=1)
         try:
             stand_still(server.pid)
             with pytest.raises(millrace.ConnectionError,
-                               match="no batch came for 0.5 s .read_timeout. at .*: the loop waits for "
-                                     "(lease|connect|build|queue|transfer)"):
+                               match="no batch came for 0.5 s .read_timeout. at .*: the loop "
+                                     "waits for (lease|connect|build|queue|transfer)"):
                 for epoch in session.epochs():
                     for _ in epoch:
                         pass

@@ -23,14 +23,14 @@ def test_a_second_session_without_a_name_is_refused(connect, named, of):
     first = connect(job=None)
     steps = iter(first.next_epoch())
     next(steps)
-    with pytest.raises(millrace.ConfigError, match="from MILLRACE_JOB.*an open session of it.*job="):
+    with pytest.raises(millrace.ConfigError, match="from MILLRACE_JOB.*an open session.*job="):
         connect(of, job=None)
     assert [step for step, _ in steps] == list(range(1, len(first)))
     assert connect(of, job=f"{len(of)} {of['batch']['size']}").next_epoch().number == 0
 
 
 @pytest.mark.parametrize("variable", ["TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"])
-def test_sessions_of_a_launchers_process_have_jobs_of_their_own(connect, named, monkeypatch, variable):
+def test_sessions_of_one_rank_have_jobs_of_their_own(connect, named, monkeypatch, variable):
     monkeypatch.delenv("MILLRACE_JOB")
     monkeypatch.setenv(variable, "77")
     for session in [connect(of, job=None, attach_timeout=600) for of in (pipeline(), ANOTHER)]:

@@ -8,8 +8,8 @@ from .errors import ConfigError
 
 
 class Holders:
-    """Sessions that were opened. A second one that takes a rank away from the first, or waits for it
-    without end, is refused."""
+    """Sessions that were opened. A second one that would take a rank away from the first, or
+    wait for it without end, is refused."""
 
     def __init__(self):
         self._lock = threading.Lock()
@@ -22,9 +22,9 @@ class Holders:
             self._sessions[held] = plan, weakref.ref(session)
 
     def refuse_second(self, held, plan, named, job):
-        """Raises ConfigError if a session of this process holds `held`. A program that named the job
-        itself (`named`) may open a session of the same plan again: it takes the rank over. `job`
-        says which job it is."""
+        """Raises ConfigError if a session of this process holds `held`. A program that named the
+        job itself (`named`) may open a session of the same plan again: it takes the rank over.
+        `job` says which job it is."""
         with self._lock:
             entry = self._sessions.get(held)
         if entry is None or not _is_open(entry[1]) or (named and plan == entry[0]):

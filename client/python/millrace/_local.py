@@ -115,8 +115,8 @@ class LocalServer(Server):
         return self._child.watch(reader)
 
     def __reduce__(self):
-        raise ConfigError("a LocalServer cannot be pickled, because it ends with this process: give "
-                          "its address to other processes")
+        raise ConfigError("a LocalServer cannot be pickled, because it ends with this process: "
+                          "give its address to other processes")
 
     def __enter__(self) -> LocalServer:
         return self

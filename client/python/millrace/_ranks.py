@@ -62,9 +62,9 @@ def _others():
     for what, names in (("slurm", _SLURM), ("mpi", _MPI)):
         for _, size in names:
             if os.environ.get(size, "1") != "1":
-                return (f"{size}={os.environ[size]} is in the environment, and this session is rank "
-                        f"0 of 1, which reads all batches: rank=\"{what}\" deals them out to the "
-                        "processes; rank=0, world_size=1 says that this one is to read all")
+                return (f"{size}={os.environ[size]} is in the environment, and this session is "
+                        f"rank 0 of 1, which reads all batches: rank=\"{what}\" deals them out to "
+                        "the processes; rank=0, world_size=1 says that this one is to read all")
     return ""
 
 

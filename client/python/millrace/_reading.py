@@ -99,8 +99,8 @@ class Reading(OfThisProcess):
         """The error of a loop over epoch `number`, which is of an earlier turn."""
         self.refuse_closed()
         epoch, example = self.place().position
-        return Cancelled(f"epoch {number} is no longer being read: the session has gone on to epoch "
-                         f"{epoch}, step {self.places.step(example)}; take the Epoch that "
+        return Cancelled(f"epoch {number} is no longer being read: the session has gone on to "
+                         f"epoch {epoch}, step {self.places.step(example)}; take the Epoch that "
                          "next_epoch() gives now")
 
     def untouched(self, turn, place):

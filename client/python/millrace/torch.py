@@ -48,10 +48,10 @@ def _ragged(batch, path):
     return batch[path].torch(), batch[splits].torch()
 
 
-_WORKERS = ("a DataLoader over a session takes num_workers=0: the session's own threads receive and "
-            "expand batches ahead of the loop")
-_BATCHES = ("a DataLoader over a session takes batch_size=None: the session gives whole batches, of "
-            "which the loader would make batches again")
+_WORKERS = ("a DataLoader over a session takes num_workers=0: the session's own threads receive "
+            "and expand batches ahead of the loop")
+_BATCHES = ("a DataLoader over a session takes batch_size=None: the session gives whole batches, "
+            "of which the loader would make batches again")
 
 
 class IterableDataset(torch.utils.data.IterableDataset):
