@@ -33,8 +33,6 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr int kAnsweringThreads = 8;
 /// One more connection pushes out the one that came first of those whose request is not whole.
 constexpr std::size_t kMostConnections = 256;
-/// A request has to be whole after this time, and a peer to have taken something of its answer.
-constexpr auto kStandsStill = std::chrono::seconds(5);
 /// Answers below this size are not worth compressing.
 constexpr std::size_t kLeastGzipBytes = 4096;
 
@@ -95,10 +93,11 @@ class HttpServer final : public WebServer {
   using Id = std::uint64_t;  // in the order in which connections came
 
   struct Asker {
-    Asker(FileDescriptor socket, SSL_CTX* context) : connection(std::move(socket), context) {}
+    Asker(FileDescriptor socket, SSL_CTX* context, SteadyTime late)
+        : connection(std::move(socket), context), end(late) {}
 
     WebConnection connection;
-    SteadyTime end = Later();  // when it has stood still for too long
+    SteadyTime end;  // when it has stood still for too long
     std::size_t sent = 0;
   };
 
@@ -149,7 +148,7 @@ class HttpServer final : public WebServer {
     }
     const Id id = ++last_id_;
     SSL_CTX* const context = tls_ == nullptr ? nullptr : tls_->context();
-    Advance(id, peers_.try_emplace(id, std::move(connection), context).first->second);
+    Advance(id, peers_.try_emplace(id, std::move(connection), context, Later()).first->second);
   }
 
   /// False if all peers wait for their answers.
@@ -235,7 +234,7 @@ class HttpServer final : public WebServer {
     if (options_.on_refused) options_.on_refused(why, PeerName(connection));
   }
 
-  static SteadyTime Later() { return std::chrono::steady_clock::now() + kStandsStill; }
+  SteadyTime Later() const { return std::chrono::steady_clock::now() + options_.patience; }
 
   const WebServerOptions options_;
   std::unique_ptr<WebTls> tls_;  // null: no TLS

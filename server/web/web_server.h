@@ -6,6 +6,7 @@
 // Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +25,8 @@ struct WebServerOptions {
   std::function<WebResponse(const WebRequest&)> answer;
   /// Called for each connection that is closed because of what it did not say. May be null.
   OnRefusedConnection on_refused = nullptr;
+  /// A request has to be whole after this time, and a peer to have taken something of its answer.
+  std::chrono::milliseconds patience{5000};
 };
 
 class WebServer {

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <atomic>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -110,20 +111,34 @@ TEST_CASE("peers who do not say all of a request hold nobody up, and the first m
                         .answer = [](const WebRequest&) { return TextResponse(200, "here"); },
                         .on_refused = [&](RefusedConnection why, const std::string&) {
                           if (why == RefusedConnection::kSilent) ++refused;
-                        }});
+                        },
+                        .patience = std::chrono::hours(1)});
   REQUIRE(server.ok());
   std::vector<FileDescriptor> silent;
   for (int i = 0; i < 300; ++i) silent.push_back(Say((*server)->port(), "GET / HTTP/1.1\r\n"));
   CHECK(Get((*server)->port(), "/").ends_with("here\n"));
   CHECK(Rest(silent.front()).empty());
   CHECK(refused > 0);
+  char byte;
+  CHECK(recv(silent.back().get(), &byte, 1, MSG_DONTWAIT) < 0);  // it is still there
+}
+
+TEST_CASE("a peer who does not say all of a request in time is closed", "[web]") {
+  const auto server = WebServer::Start({.listen = "127.0.0.1:0",
+                                        .answer = [](const WebRequest&) {
+                                          return TextResponse(200, "here");
+                                        },
+                                        .patience = std::chrono::milliseconds(1)});
+  REQUIRE(server.ok());
+  CHECK(Rest(Say((*server)->port(), "GET / HTTP/1.1\r\n")).empty());
 }
 
 TEST_CASE("peers who take nothing of their answers hold nobody up", "[web]") {
   const std::string text(8 << 20, 'x');
   const auto server =
       WebServer::Start({.listen = "127.0.0.1:0",
-                        .answer = [&](const WebRequest&) { return TextResponse(200, text); }});
+                        .answer = [&](const WebRequest&) { return TextResponse(200, text); },
+                        .patience = std::chrono::hours(1)});
   REQUIRE(server.ok());
   std::vector<FileDescriptor> idle;
   for (int i = 0; i < 40; ++i) idle.push_back(Say((*server)->port(), "GET / HTTP/1.1\r\n\r\n"));

@@ -1,6 +1,7 @@
 #include "server/web/web_server.h"
 
 #include <openssl/bio.h>
+#include <openssl/ssl.h>
 
 #include <string>
 #include <vector>

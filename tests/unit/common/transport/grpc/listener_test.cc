@@ -116,6 +116,16 @@ TEST_CASE("a connection is handed over when it has begun to speak, with all that
   CHECK(recv(door.served[0], text, kPreface.size(), MSG_WAITALL | MSG_PEEK) > 0);
 }
 
+TEST_CASE("a byte is enough for a server that looks at the rest itself", "[listener]") {
+  Door door(Opening::kAnything);
+  Client silent(door.listener->port());
+  Client client(door.listener->port());
+  client.Say("G");
+  REQUIRE(door.Serves(1));
+  MutexLock lock(door.mutex);
+  CHECK(door.served.size() == 1);
+}
+
 TEST_CASE("a client's hello has to be there as a whole", "[listener]") {
   Door door(Opening::kTls);
   Client client(door.listener->port());
