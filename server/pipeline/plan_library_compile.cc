@@ -31,8 +31,7 @@ namespace {
 /// The part of a path behind its last slash.
 std::string_view LastPart(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-/// InvalidArgument unless the dataset has the files that a pipeline excludes. Files that an index
-/// leaves out already may be excluded too.
+/// InvalidArgument unless the dataset has the files that a pipeline excludes.
 Status CheckExcludedFiles(const std::vector<std::string>& excluded, const Dataset& dataset) {
   if (excluded.empty()) return OkStatus();
   if (!dataset.can_exclude_files()) {
@@ -41,9 +40,6 @@ Status CheckExcludedFiles(const std::vector<std::string>& excluded, const Datase
   }
   std::vector<std::string> names;
   for (DatasetFile& file : dataset.Files()) names.push_back(std::move(file.name));
-  for (BadFile& file : dataset.LeftOut(dataset.left_out_count())) {
-    names.push_back(std::move(file.name));
-  }
   std::sort(names.begin(), names.end());
   for (const std::string& name : excluded) {
     if (std::binary_search(names.begin(), names.end(), name)) continue;

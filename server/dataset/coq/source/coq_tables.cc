@@ -19,7 +19,7 @@ Result<CoqTables> CoqTables::Make(std::shared_ptr<const CoqDataset> dataset,
   for (const std::string& name : parts.Get<ExcludePart>().files) {
     std::uint32_t file = 0;
     while (file < excluded.size() && index.file_name(file) != name) ++file;
-    // Others are left out of the index already.
+    // The dataset has it: whoever compiles a pipeline has looked.
     if (file < excluded.size()) excluded[file] = true;
   }
   const auto& numbering = parts.Get<CoqNumberingPart>();

@@ -92,7 +92,7 @@ TEST_CASE("what a kind does not have is refused by name", "[kinds]") {
   CHECK(mixed.Compile("", "numbers", "c").status().message() ==
         "source: a dataset of kind coq has proof_states, definitions, got 'numbers'");
   CHECK(mixed.Compile("split: {method: file_prefix, prefixes: [[a]]}\n").status().message() ==
-        "split.method: file_prefix needs files; the source 'numbers' has none");
+        "pipeline:5:17: split.method: file_prefix needs files; the source 'numbers' has none");
   CHECK(mixed.Compile("parity: {}\n", "proof_states", "c").status().message() ==
         "filter: the source 'proof_states' has no column 'odd'; it has identity, file, faithful, "
         "none_argument");

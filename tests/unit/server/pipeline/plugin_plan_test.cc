@@ -394,7 +394,7 @@ TEST_CASE("a process without plugins says how to name one", "[plugin_plan]") {
   text.yaml = "millrace: 1\nsource: {python: 'speech:Corpus'}\n" + std::string(kBatch);
   const auto plan = library.Compile(text);
   REQUIRE_FALSE(plan.ok());
-  CHECK_THAT(plan.status().message(), Contains("plugin:speech"));
+  CHECK_THAT(plan.status().message(), Contains("plugin 'speech' is not listed here"));
 }
 
 }  // namespace

@@ -80,7 +80,9 @@ TEST_CASE("everything that changes what a process does gives an object a pool of
 
 TEST_CASE("equal objects share a pool while somebody holds it", "[plugin][registry]") {
   PluginFixture fixture(kRegisteredSource);
-  PluginRegistry registry(OptionsOf(fixture));
+  PluginRegistryOptions options = OptionsOf(fixture);
+  for (auto& [name, plugin] : options.plugins) plugin.processes = 2;
+  PluginRegistry registry(std::move(options));
   auto pool = registry.Pool(SourceWith("{}")).value();
   CHECK(registry.Pool(SourceWith("{}")).value() == pool);
   CHECK(registry.Pool(SourceWith(R"({"scale": 2})")).value() != pool);

@@ -109,7 +109,7 @@ TEST_CASE("a key with dots sets what stands in a tree", "[tree_text]") {
   CHECK(canonical("{records: {a: int64}}", {"source.records.b=float32"}) ==
         canonical("{records: {a: int64, b: float32}}", {}));
   CHECK_THAT(ErrorOf(RecordsYaml(plugin), "", {"source.args.n.x=3"}),
-             Catch::Contains("source.args.n: expected a map in which to set x, got the integer 6"));
+             Catch::Contains("source.args.n: expected a map in which to set x, got '6'"));
   CHECK_THAT(ErrorOf(RecordsYaml("{records: {a: int64}}"), "", {"source.records.b=int46"}),
              Catch::Contains("override 'source.records.b=int46': source.records.b: the type"));
   CHECK_THAT(ErrorOf(RecordsYaml(plugin), "", {"source.arks.n=3"}),

@@ -314,9 +314,6 @@ TEST_CASE("a list that is not there is refused with those that are", "[graph_sou
         "source: the dataset has no list roots/'none'; it has some");
   CHECK_THAT(Make(folder.dir.path(), Parts("graphs", "all")).status().message(),
              Contains("graphs/'all'; it has parts"));
-  PlanParts parts = Parts("roots", "some");
-  parts.Edit<ExcludePart>().files = {"x"};
-  CHECK_THAT(Make(folder.dir.path(), parts).status().message(), Contains("exclude.files"));
 }
 
 TEST_CASE("a bad root is found when columns or examples are read", "[graph_sources]") {

@@ -63,7 +63,7 @@ TEST_CASE("a folder without files of records is refused with the names that they
   const TempDir dir;
   std::ofstream(dir / "a.bin") << "x";
   CHECK(ListRecords(dir.path()).status().message() ==
-        "no file of records (*tfrecord*, *-NNNNN-of-NNNNN) below " + dir.path().string() +
+        "no file of records (*tfrecord*, *.tfrec, *-NNNNN-of-NNNNN) below " + dir.path().string() +
             "; give the folder of a dataset");
   CHECK(ListRecords(dir / "gone").status().code() == StatusCode::kNotFound);
 }
