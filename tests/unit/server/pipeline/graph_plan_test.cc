@@ -222,6 +222,12 @@ TEST_CASE("the error in a key that does not suit the dataset has the place of it
              Catch::StartsWith("override 'targets=[z]': targets: the dataset has no array"));
 }
 
+TEST_CASE("a graph dataset has no files that could be left out", "[graph_plan]") {
+  World world;
+  CHECK_THAT(world.ErrorOf("exclude: {files: [indices.npy]}\n"),
+             Contains("exclude.files: a graph dataset has no files that could be left out"));
+}
+
 TEST_CASE("an expression over columns leaves examples out", "[graph_plan]") {
   const World world;
   const auto where = [&](const std::string& source, const std::string& text) {
