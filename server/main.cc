@@ -230,8 +230,7 @@ int Run(const Arguments& arguments) {
       MakeStderrLogger(std::string(RoleName(options->role)), LogLevel::kDebug, options->log_json),
       std::make_shared<SystemClock>());
   const Ticker counts(std::chrono::seconds(1), [repeats] { repeats->Tick(); });
-  const auto log = std::make_shared<LevelFilter>(
-      repeats, options->log_level);
+  const auto log = std::make_shared<LevelFilter>(repeats, options->log_level);
   log->Info("starting", {{"version", MILLRACE_VERSION},
                          {"name", options->name},
                          {"threads", options->threads},

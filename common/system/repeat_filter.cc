@@ -8,6 +8,12 @@ namespace {
 
 constexpr std::size_t kMostFields = 12;
 
+template <std::size_t... I>
+void LogFirst(Logger& to, LogLevel level, std::string_view event,
+              const std::vector<LogField>& fields, std::index_sequence<I...> /*numbers*/) {
+  to.Log(level, event, {fields[I]...});
+}
+
 /// Logs fields whose number is known at run time only.
 template <std::size_t Count = 0>
 void LogAll(Logger& to, LogLevel level, std::string_view event,
@@ -15,9 +21,7 @@ void LogAll(Logger& to, LogLevel level, std::string_view event,
   if constexpr (Count < kMostFields) {
     if (fields.size() > Count) return LogAll<Count + 1>(to, level, event, fields);
   }
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    to.Log(level, event, {fields[I]...});
-  }(std::make_index_sequence<Count>());
+  LogFirst(to, level, event, fields, std::make_index_sequence<Count>());
 }
 
 }  // namespace
@@ -89,8 +93,8 @@ void RepeatFilter::CutIfTold(std::string& text) {
     told_.pop_front();
   }
   std::string rest = text.substr(first);
-  const bool known = std::any_of(told_.begin(), told_.end(),
-                                 [&](const auto& told) { return told.first == rest; });
+  const bool known =
+      std::any_of(told_.begin(), told_.end(), [&](const auto& told) { return told.first == rest; });
   if (known) {
     text.resize(first);
     text += " (the rest was logged before)";

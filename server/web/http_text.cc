@@ -19,7 +19,8 @@ bool IsAsciiLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 
 /// A token of RFC 9110, section 5.6.2.
 bool IsToken(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return IsAsciiLetter(c) || (c >= '0' && c <= '9') || kTokenMarks.find(c) != std::string_view::npos;
+    return IsAsciiLetter(c) || (c >= '0' && c <= '9') ||
+           kTokenMarks.find(c) != std::string_view::npos;
   });
 }
 
@@ -140,9 +141,9 @@ std::string AnswerHead(const WebResponse& response, std::size_t bytes, bool gzip
                                  ReasonOf(response.code), response.type);
   for (const auto& [name, value] : response.headers) head += name + ": " + value + "\r\n";
   if (gzip) head += "Content-Encoding: gzip\r\n";
-  return head + fmt::format(
-                    "Vary: Accept-Encoding\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                    bytes);
+  return head +
+         fmt::format("Vary: Accept-Encoding\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                     bytes);
 }
 
 }  // namespace millrace

@@ -28,11 +28,11 @@ struct WebAnswer {
 class WebConnection {
  public:
   enum class State : std::uint8_t {
-    kAsks,      // its request is not whole
-    kBad,       // what it has sent is no request
-    kWaits,     // for the answer
-    kTakes,     // the answer is being sent
-    kLeaves,    // it has all of the answer, and may close
+    kAsks,    // its request is not whole
+    kBad,     // what it has sent is no request
+    kWaits,   // for the answer
+    kTakes,   // the answer is being sent
+    kLeaves,  // it has all of the answer, and may close
     kOver,
   };
 
@@ -61,8 +61,8 @@ class WebConnection {
   bool ReadSome();
   bool SendSome();
   bool Drain();
-  /// What a call on the socket gave: bytes; or 0, with `events_` set if it is to be tried again, and
-  /// otherwise with the connection over.
+  /// What a call on the socket gave: bytes; or 0, with `events_` set if it is to be tried again,
+  /// and otherwise with the connection over.
   std::size_t Receive(char* bytes, std::size_t size);
   std::size_t Send(std::string_view bytes);
   std::size_t WaitOrEnd(int tls_result);

@@ -190,8 +190,8 @@ class HttpServer final : public WebServer {
     if (now == State::kOver) peers_.erase(id);
   }
 
-  /// Waits for peers, for news and for the end of the first that is late, and serves those that have
-  /// moved.
+  /// Waits for peers, for news and for the end of the first that is late, and serves those that
+  /// have moved.
   void Wait() {
     waits_ = {{wake_.get(), POLLIN, 0}};
     waiting_.clear();
@@ -204,8 +204,8 @@ class HttpServer final : public WebServer {
     }
     int left = -1;
     if (first) {
-      const auto time = std::chrono::ceil<std::chrono::milliseconds>(
-          *first - std::chrono::steady_clock::now());
+      const auto time =
+          std::chrono::ceil<std::chrono::milliseconds>(*first - std::chrono::steady_clock::now());
       left = static_cast<int>(std::max<std::int64_t>(time.count(), 0));
     }
     if (poll(waits_.data(), waits_.size(), left) <= 0) return;

@@ -1,7 +1,7 @@
 // The HTTP server: it takes requests from a socket, and sends what it is told to answer.
 //
-// One thread waits for all peers, so that none of them holds up another one, whether it says nothing
-// or takes nothing. A few threads make the answers.
+// One thread waits for all peers, so that none of them holds up another one, whether it says
+// nothing or takes nothing. A few threads make the answers.
 //
 // Thread-safe.
 #pragma once

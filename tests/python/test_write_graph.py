@@ -94,7 +94,7 @@ def test_random_edges_keep_their_ends_labels_and_features(tmp_path):
 
 def test_lists_targets_and_features_are_written(tmp_path):
     write_graph(tmp_path / "g", indptr=numpy.array([0, 1, 2, 2], "uint32"),
-                indices=numpy.array([2, 0], "int16"), node_label=[0, 1, 1], node_labels=["a", "b"],
+                indices=numpy.array([1, 0], "int16"), node_label=[0, 1, 1], node_labels=["a", "b"],
                 node_features={"x": numpy.zeros((3, 2), "float16"), "b": [True, False, True]},
                 roots={"train": [2, 2, 0]}, graphs={"parts": [0, 2, 3]},
                 targets={"train": {"y": [1, 2, 3], "z": numpy.zeros((3, 4), ">f8")},

@@ -91,14 +91,13 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
   for (const auto& job : now.jobs()) {  // those that have ended come last, the newest first
     if (job.state() == "ended" && ++ended > kMostEnded) break;
     const Total& total = totals[job.name()];
-    table.Add({Printable(job.name()), JobStateText(job), fmt::format("{}", job.world_size()),
-               fmt::format("{}", EpochOf(job)),
-               fmt::format("{}/{}", job.step(), job.steps_per_epoch()),
-               fmt::format("{:.1f} %", 100 * job.progress()),
-               job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-", Amount(total.batches),
-               Amount(total.examples), InMegabytes(total.bytes), fmt::format("{}", total.waiting),
-               job.has_desired_workers() ? WorkersText(job.desired_workers()) : "-",
-               JobWhyText(job)});
+    table.Add(
+        {Printable(job.name()), JobStateText(job), fmt::format("{}", job.world_size()),
+         fmt::format("{}", EpochOf(job)), fmt::format("{}/{}", job.step(), job.steps_per_epoch()),
+         fmt::format("{:.1f} %", 100 * job.progress()),
+         job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-", Amount(total.batches),
+         Amount(total.examples), InMegabytes(total.bytes), fmt::format("{}", total.waiting),
+         job.has_desired_workers() ? WorkersText(job.desired_workers()) : "-", JobWhyText(job)});
     list.alarms.push_back(!job.error().empty());
   }
   list.lines = table.Lines();

@@ -74,8 +74,8 @@ def write_graph(folder: str | os.PathLike, *, edge_index: Array = None, indptr: 
         nodes of the types before.
     node_features, edge_features: arrays by name, a row for each node or edge. Those of edges have
         the order of edge_index or indices, and are brought into the order of the rows.
-    roots: lists of node numbers, by name, not masks. targets: for each list, arrays by name, with a row for
-        each of its nodes; also for a list of graphs, and for "all", which means every node.
+    roots: lists of node numbers, by name; no masks. targets: for each list, arrays by name, with a
+        row for each of its nodes; also for a list of graphs, and for "all", which means every node.
     graphs: for each list of small graphs the first node of each and, last, the end of the last one.
     """
     if rows not in ("source", "target"):

@@ -24,8 +24,8 @@ namespace millrace {
 
 /// What the first bytes of a connection have to be.
 enum class Opening : std::uint8_t {
-  kHttp2,  // the preface of HTTP/2 (RFC 9113, section 3.4)
-  kTls,    // a whole TLS record of a handshake, which holds the client's hello (RFC 8446, 5.1)
+  kHttp2,     // the preface of HTTP/2 (RFC 9113, section 3.4)
+  kTls,       // a whole TLS record of a handshake, which holds the client's hello (RFC 8446, 5.1)
   kAnything,  // a byte: the server itself closes those that stop there
 };
 

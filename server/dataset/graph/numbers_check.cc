@@ -47,13 +47,11 @@ class NumbersCheck {
     for (const auto& entry : dataset_.description().arrays) {
       const GraphArray& array = *dataset_.Find(entry.first);
       if (entry.first.starts_with("roots/")) {
-        MILLRACE_RETURN_IF_ERROR(ForEach(array.rows(), [&](std::uint64_t row) {
-          return dataset_.Root(array, row).status();
-        }));
+        MILLRACE_RETURN_IF_ERROR(ForEach(
+            array.rows(), [&](std::uint64_t row) { return dataset_.Root(array, row).status(); }));
       } else if (entry.first.starts_with("graphs/")) {
-        MILLRACE_RETURN_IF_ERROR(ForEach(array.rows() - 1, [&](std::uint64_t row) {
-          return CheckSmallGraph(array, row);
-        }));
+        MILLRACE_RETURN_IF_ERROR(ForEach(
+            array.rows() - 1, [&](std::uint64_t row) { return CheckSmallGraph(array, row); }));
       }
     }
     // A read of a file that was cut off meanwhile gave zeros.

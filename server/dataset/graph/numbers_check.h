@@ -15,9 +15,9 @@ struct CheckNumbersOptions {
   std::stop_token stop;
 };
 
-/// Checks rows, labels, lists of roots and of small graphs: each number is within its bounds, labels
-/// ascend within a row, and no edge leads from one small graph to another. OK, or DataLoss with
-/// file, array and place of a wrong number, or Cancelled.
+/// Checks rows, labels, lists of roots and of small graphs: each number is within its bounds,
+/// labels ascend within a row, and no edge leads from one small graph to another. OK, or DataLoss
+/// with file, array and place of a wrong number, or Cancelled.
 Status CheckNumbers(const GraphDataset& dataset, const CheckNumbersOptions& options);
 
 }  // namespace millrace

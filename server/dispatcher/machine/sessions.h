@@ -29,8 +29,8 @@ class Sessions {
   void Leave(Number id, StreamId stream, const std::string& error);
   /// Ends all sessions of the job for an operator, also those that are away. NotFound, with the
   /// jobs that have sessions, if this one has none. If `owner` is set, only jobs that this peer
-  /// began are ended and named: PermissionDenied for others. `who`: the name of the operator; empty:
-  /// nobody was asked.
+  /// began are ended and named: PermissionDenied for others. `who`: the name of the operator;
+  /// empty: nobody was asked.
   Result<v1::EndJobResponse> TurnOut(const std::string& job,
                                      const std::optional<std::string>& owner = {},
                                      const std::string& who = {});

@@ -159,9 +159,10 @@ class GraphKind final : public DatasetKind {
         CheckNumbers(*dataset, {.threads = options.threads, .stop = options.stop}));
     // If it cannot be remembered, the next one verifies again.
     const Status remembered = verified.Save();
-    return fmt::format("{} files, {} bytes: all as graph.json says, and every number fits\ndigest {}\n{}",
-                       dataset->file_count(), GraphBytes(*dataset), dataset->digest().ToHex(),
-                       remembered.ok() ? "" : "not remembered: " + remembered.message() + "\n");
+    return fmt::format(
+        "{} files, {} bytes: all as graph.json says, and every number fits\ndigest {}\n{}",
+        dataset->file_count(), GraphBytes(*dataset), dataset->digest().ToHex(),
+        remembered.ok() ? "" : "not remembered: " + remembered.message() + "\n");
   }
 
   Result<DatasetListing> FilesToWarm(const fs::path& dir) const override {

@@ -48,8 +48,8 @@ class GraphSealer {
   void AddWritten(const std::string& name, ArrayRecord record);
 
   /// Checks the whole, writes graph.json and renames it into place. The dataset is then opened
-  /// once, and all its numbers are read if they are to be checked. If something is wrong, graph.json
-  /// is removed, and the error says why. Returns the digest.
+  /// once, and all its numbers are read if they are to be checked. If something is wrong,
+  /// graph.json is removed, and the error says why. Returns the digest.
   Result<Digest128> Seal(SealCheck check = SealCheck::kOpens);
 
  private:

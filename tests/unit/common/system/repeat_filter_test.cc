@@ -81,10 +81,11 @@ TEST_CASE("a traceback is logged once, by whatever lines tell it", "[repeat_filt
   f.log.Error("batch cannot be built", {{"error", "batch 3: IndexError" + rest}});
   f.log.Warning("session ended", {{"why", "no worker is left: batch 3: IndexError" + rest}});
   f.log.Warning("session ended", {{"why", "another error\nTraceback\n  in g"}});
-  CHECK(f.to->lines ==
-        Lines{"batch cannot be built error=batch 3: IndexError" + rest,
-              "session ended why=no worker is left: batch 3: IndexError (the rest was logged before)",
-              "session ended why=another error\nTraceback\n  in g"});
+  CHECK(
+      f.to->lines ==
+      Lines{"batch cannot be built error=batch 3: IndexError" + rest,
+            "session ended why=no worker is left: batch 3: IndexError (the rest was logged before)",
+            "session ended why=another error\nTraceback\n  in g"});
   f.clock->Advance(RepeatFilter::kToldFor);
   f.log.Warning("session ended", {{"why", "batch 3: IndexError" + rest}});
   CHECK(f.to->lines.back() == "session ended why=batch 3: IndexError" + rest);
@@ -97,8 +98,7 @@ TEST_CASE("the count of a line with a traceback has its first line", "[repeat_fi
   CHECK(f.to->lines == Lines{"failed error=a\nTraceback", "failed error=a repeated=2"});
 }
 
-TEST_CASE("more lines than are told apart are logged without being remembered",
-          "[repeat_filter]") {
+TEST_CASE("more lines than are told apart are logged without being remembered", "[repeat_filter]") {
   Filtered f;
   const auto log_all = [&] {
     for (std::size_t i = 0; i < RepeatFilter::kMostLines + 10; ++i) {

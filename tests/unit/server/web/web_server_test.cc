@@ -82,9 +82,9 @@ TEST_CASE("what is no request gets an answer that says as much as any other", "[
 
 TEST_CASE("a large answer is compressed for peers that take gzip", "[web]") {
   const std::string text(1 << 20, 'x');
-  const auto server =
-      WebServer::Start({.listen = "127.0.0.1:0",
-                        .answer = [&](const WebRequest&) { return TextResponse(200, text); }});
+  const auto server = WebServer::Start({.listen = "127.0.0.1:0", .answer = [&](const WebRequest&) {
+                                          return TextResponse(200, text);
+                                        }});
   REQUIRE(server.ok());
   CHECK(Get((*server)->port(), "/").ends_with(text + "\n"));
   const std::string packed =
@@ -109,9 +109,10 @@ TEST_CASE("peers who do not say all of a request hold nobody up, and the first m
   const auto server =
       WebServer::Start({.listen = "127.0.0.1:0",
                         .answer = [](const WebRequest&) { return TextResponse(200, "here"); },
-                        .on_refused = [&](RefusedConnection why, const std::string&) {
-                          if (why == RefusedConnection::kSilent) ++refused;
-                        },
+                        .on_refused =
+                            [&](RefusedConnection why, const std::string&) {
+                              if (why == RefusedConnection::kSilent) ++refused;
+                            },
                         .patience = std::chrono::hours(1)});
   REQUIRE(server.ok());
   std::vector<FileDescriptor> silent;
@@ -124,11 +125,10 @@ TEST_CASE("peers who do not say all of a request hold nobody up, and the first m
 }
 
 TEST_CASE("a peer who does not say all of a request in time is closed", "[web]") {
-  const auto server = WebServer::Start({.listen = "127.0.0.1:0",
-                                        .answer = [](const WebRequest&) {
-                                          return TextResponse(200, "here");
-                                        },
-                                        .patience = std::chrono::milliseconds(1)});
+  const auto server =
+      WebServer::Start({.listen = "127.0.0.1:0",
+                        .answer = [](const WebRequest&) { return TextResponse(200, "here"); },
+                        .patience = std::chrono::milliseconds(1)});
   REQUIRE(server.ok());
   CHECK(Rest(Say((*server)->port(), "GET / HTTP/1.1\r\n")).empty());
 }

@@ -12,7 +12,8 @@ namespace {
 
 using Catch::Contains;
 
-/// Four nodes: 0 -> 1, 0; 1 -> 0; 2 -> 3, 2; 3 has no edges. The list `parts` has the graphs {0, 1},
+/// Four nodes: 0 -> 1, 0; 1 -> 0; 2 -> 3, 2; 3 has no edges. The list `parts` has the graphs {0,
+/// 1},
 /// {} and {2, 3}, and `first` has the graph {0, 1}.
 class WholeGraphFolder : public test::GraphFolder {
  public:
@@ -50,7 +51,8 @@ TEST_CASE("a graph whose numbers fit is right", "[numbers_check]") {
 TEST_CASE("a wrong number of any array is named with its place", "[numbers_check]") {
   const WholeGraphFolder folder;
   SECTION("a row") {
-    CHECK_THAT(folder.With<std::int64_t>("indptr", 2, 6), Contains("(array indptr): number 1 and the next"));
+    CHECK_THAT(folder.With<std::int64_t>("indptr", 2, 6),
+               Contains("(array indptr): number 1 and the next"));
   }
   SECTION("the end of an edge") {
     CHECK_THAT(folder.With<std::int32_t>("indices", 4, 4),
@@ -89,8 +91,7 @@ TEST_CASE("a check of numbers ends when it is asked to", "[numbers_check]") {
   const WholeGraphFolder folder;
   std::stop_source stop;
   stop.request_stop();
-  CHECK(CheckNumbers(**folder.Open(), {.stop = stop.get_token()}).code() ==
-        StatusCode::kCancelled);
+  CHECK(CheckNumbers(**folder.Open(), {.stop = stop.get_token()}).code() == StatusCode::kCancelled);
 }
 
 }  // namespace

@@ -71,8 +71,7 @@ TEST_CASE("all ranks of a job end where no worker is left whose files are whole"
   }
 }
 
-TEST_CASE("a reason that several workers have is told once, after all their names",
-          "[prospects]") {
+TEST_CASE("a reason that several workers have is told once, after all their names", "[prospects]") {
   Harness h;
   const StreamId w1 = h.AddWorker("w1");
   const StreamId w2 = h.AddWorker("w2");
