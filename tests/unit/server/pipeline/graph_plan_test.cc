@@ -225,7 +225,7 @@ TEST_CASE("the error in a key that does not suit the dataset has the place of it
 TEST_CASE("a graph dataset has no files that could be left out", "[graph_plan]") {
   World world;
   CHECK_THAT(world.ErrorOf("exclude: {files: [indices.npy]}\n"),
-             Contains("exclude.files: a graph dataset has no files that could be left out"));
+             Catch::Contains("exclude.files: a graph dataset has no files that could be left out"));
 }
 
 TEST_CASE("an expression over columns leaves examples out", "[graph_plan]") {
