@@ -88,7 +88,7 @@ void PortGuard::OnCall(std::string_view method, const Peer& peer, const Status& 
   const std::string name = NameOf(method);
   calls_.Count(name, why);
   ++(why.code() == StatusCode::kUnauthenticated ? unauthenticated_ : denied_);
-  const auto unsaid = call_lines_.MayLog(std::chrono::steady_clock::now());
+  const auto unsaid = LinesOf(name).MayLog(std::chrono::steady_clock::now());
   if (!unsaid) return;
   log_->Warning("call refused", {{"port", port_},
                                  {"peer", peer.address},
@@ -97,6 +97,13 @@ void PortGuard::OnCall(std::string_view method, const Peer& peer, const Status& 
                                  {"method", name},
                                  {"why", why},
                                  {"unsaid", *unsaid}});
+}
+
+LogLimit& PortGuard::LinesOf(const std::string& method) {
+  constexpr std::size_t kMostMethods = 64;
+  MutexLock lock(lines_mutex_);
+  const bool known = call_lines_.contains(method) || call_lines_.size() < kMostMethods;
+  return call_lines_[known ? method : std::string()];
 }
 
 void PortGuard::OnConnection(RefusedConnection why, const std::string& peer) {

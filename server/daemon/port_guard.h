@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -14,6 +15,7 @@
 #include "common/base/result.h"
 #include "common/security/tls_folder.h"
 #include "common/system/clock.h"
+#include "common/system/mutex.h"
 #include "common/system/refusal_counter.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "millrace/v1/dispatcher.pb.h"
@@ -61,6 +63,9 @@ class PortGuard {
  private:
   void OnCall(std::string_view method, const Peer& peer, const Status& why);
   void OnConnection(RefusedConnection why, const std::string& peer);
+  /// Each method has lines of its own, so that a flood of one hides no other. Those beyond the most
+  /// that are told apart share one.
+  LogLimit& LinesOf(const std::string& method);
 
   static constexpr std::size_t kReasons =
       static_cast<std::size_t>(RefusedConnection::kUnfinished) + 1;
@@ -72,7 +77,8 @@ class PortGuard {
   std::array<std::atomic<std::uint64_t>, kReasons> connections_{};
   std::atomic<std::uint64_t> unauthenticated_{0};
   std::atomic<std::uint64_t> denied_{0};
-  LogLimit call_lines_;
+  Mutex lines_mutex_;
+  std::map<std::string, LogLimit> call_lines_ MILLRACE_GUARDED_BY(lines_mutex_);  // by method
   std::array<LogLimit, kReasons> connection_lines_;
 };
 
