@@ -157,6 +157,6 @@ def test_the_tools_show_all_chunks_of_an_example(dataset, texts, tmp_path):
     assert ["a filter leaves it out" in line for line in lines] == [len(c) < SIZE for c in chunks]
     assert len(chunks[-1]) < SIZE
     out = run("batch", *plan, "--example", example).splitlines()
-    assert [line.split()[4] for line in out[1:-1]] == [str(n) for n in range(len(chunks))]
+    assert [line.split()[2] for line in out[1:-1]] == [str(n) for n in range(len(chunks))]
     header = json.loads(run("digest", *plan).splitlines()[0])
     assert header["proof_states"] == examples
