@@ -238,20 +238,24 @@ def test_chance_changes_with_the_epoch_and_is_the_same_from_any_fleet(plugins, t
                 assert [digests(session) for _ in range(2)] == expected
 
 
-@pytest.mark.parametrize("function, more", [("draw", {}), ("draw_all", {"per": "batch"})])
-def test_tensors_and_chunks_have_chance_of_their_own(plugins, function, more):
-    view = use(function, ["n"], "int64", **more)
-    text = pipeline({"view1": view, "view2": view}, ["view1", "view2", "n"])
-    rows = all_rows(millrace.reference(text, plugins=plugins), "view1", "view2", "n")
+def test_tensors_have_chance_of_their_own(plugins):
+    view = use("draw", ["n"], "int64")
+    at_once = use("draw_all", ["n"], "int64", per="batch")
+    text = pipeline({"view1": view, "view2": view, "view3": at_once, "view4": at_once},
+                    ["view1", "view2", "view3", "view4", "n"])
+    rows = all_rows(millrace.reference(text, plugins=plugins), "view1", "view2", "view3", "view4",
+                    "n")
     drawn = [value for _, *views, _ in rows for value in views]
-    assert len(rows) == 40 and len(set(drawn)) == 80
+    assert len(rows) == 40 and len(set(drawn)) == 160
     # The same views, whatever else there is and in whatever company.
     alone = {**pipeline({"view2": view}, ["view2", "n"]), "batch": {"size": 3, "remainder": "keep"}}
-    views = {n: view2 for _, _, view2, n in rows}
+    views = {n: view2 for _, _, view2, _, _, n in rows}
     assert all(views[n] == view2 for _, view2, n in
                all_rows(millrace.reference(alone, plugins=plugins), "view2", "n"))
 
-    cut = {**pipeline({"view1": view}, ["view1", "n", "x", "chunk"]),
+
+def test_chunks_have_chance_of_their_own(plugins):
+    cut = {**pipeline({"view1": use("draw", ["n"], "int64")}, ["view1", "n", "x", "chunk"]),
            "chunk": {"tensor": "x", "size": 2, "step": 1}}
     sizes = {}
     for size in (64, 3):

@@ -238,6 +238,8 @@ def test_commands_name_plugins_too(corpus, tmp_path):
 
 
 COMPANY = """
+    import numpy as np
+
     __all__ = ["Padded", "Fails"]
 
 
