@@ -66,7 +66,9 @@ Result<YamlNode> WithValueAt(const YamlNode& map, const std::string& at, const s
     return InvalidArgument(
         fmt::format("{}: expected a map in which to set {}, got {}", at, path, map.Describe()));
   }
-  const auto [key, rest] = SplitKey(path);
+  const std::pair<std::string, std::string> split = SplitKey(path);
+  const std::string& key = split.first;
+  const std::string& rest = split.second;
   YamlNode changed = map;
   auto found = std::find_if(changed.entries.begin(), changed.entries.end(),
                             [&](const YamlEntry& entry) { return entry.key == key; });
