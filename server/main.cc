@@ -23,6 +23,7 @@
 #include "common/system/clock.h"
 #include "common/system/host.h"
 #include "common/system/level_filter.h"
+#include "common/system/log_limit.h"
 #include "common/system/malloc.h"
 #include "common/system/mutex.h"
 #include "common/system/repeat_filter.h"
@@ -32,7 +33,6 @@
 #include "server/daemon/config_file.h"
 #include "server/daemon/daemon.h"
 #include "server/daemon/last_words.h"
-#include "server/daemon/log_limit.h"
 #include "server/daemon/option_flags.h"
 #include "server/daemon/options.h"
 #include "server/daemon/service_manager.h"
@@ -243,12 +243,12 @@ int Run(const Arguments& arguments) {
   const auto handshakes = std::make_shared<LogLimit>();
   WatchGrpcLog(
       [log, errors](const std::string& text) {
-        if (const auto unsaid = errors->MayLog(std::chrono::steady_clock::now())) {
+        if (const auto unsaid = errors->MayLog(SystemClock().Now())) {
           log->Error("grpc", {{"message", text}, {"unsaid", *unsaid}});
         }
       },
       [log, handshakes](const std::string& why) {
-        if (const auto unsaid = handshakes->MayLog(std::chrono::steady_clock::now())) {
+        if (const auto unsaid = handshakes->MayLog(SystemClock().Now())) {
           log->Warning("TLS handshake failed", {{"why", why}, {"unsaid", *unsaid}});
         }
       });

@@ -1,4 +1,4 @@
-// What a mistyped word most likely means.
+// The likely meaning of a mistyped word.
 //
 // Pure functions.
 #pragma once

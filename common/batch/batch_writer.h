@@ -137,6 +137,14 @@ class BatchWriter {
     assert(columns_[tensor].late == nullptr);
     return {columns_[tensor].data.get(), columns_[tensor].size};
   }
+  /// A number of a splits tensor: where the rows of the example at `place` begin, and those of the
+  /// one before end. REQUIRES: the tensor has it.
+  std::uint64_t SplitAt(std::size_t splits, std::size_t place) const {
+    std::uint64_t value = 0;
+    const std::uint32_t bytes = value_bytes(splits);
+    std::memcpy(&value, values(splits).data() + place * bytes, bytes);
+    return value;
+  }
   /// Writes all rows of a tensor, late or not, into tensor `to` of a frame, which has room for
   /// exactly these.
   Status WriteValues(std::size_t tensor, BatchFrame& frame, std::size_t to) const;

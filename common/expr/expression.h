@@ -72,7 +72,7 @@ struct ExpressionRows {
   std::span<const std::int64_t> splits = {};  // rows + 1 numbers from 0, never falling
 };
 
-/// What a comparison with NaN gives.
+/// The result of a comparison with NaN.
 enum class NanComparison : std::uint8_t {
   kIeee,   // false, but true for !=
   kFails,  // always false: NaN stands for no value

@@ -88,7 +88,7 @@ void PortGuard::OnCall(std::string_view method, const Peer& peer, const Status& 
   const std::string name = NameOf(method);
   calls_.Count(name, why);
   ++(why.code() == StatusCode::kUnauthenticated ? unauthenticated_ : denied_);
-  const auto unsaid = LinesOf(name).MayLog(std::chrono::steady_clock::now());
+  const auto unsaid = LinesOf(name).MayLog(SystemClock().Now());
   if (!unsaid) return;
   log_->Warning("call refused", {{"port", port_},
                                  {"peer", peer.address},
@@ -109,7 +109,7 @@ LogLimit& PortGuard::LinesOf(const std::string& method) {
 void PortGuard::OnConnection(RefusedConnection why, const std::string& peer) {
   const auto reason = static_cast<std::size_t>(why);
   ++connections_.at(reason);
-  const auto unsaid = connection_lines_.at(reason).MayLog(std::chrono::steady_clock::now());
+  const auto unsaid = connection_lines_.at(reason).MayLog(SystemClock().Now());
   if (!unsaid) return;
   log_->Warning("connection refused", {{"port", port_},
                                        {"peer", peer},

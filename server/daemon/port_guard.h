@@ -15,11 +15,11 @@
 #include "common/base/result.h"
 #include "common/security/tls_folder.h"
 #include "common/system/clock.h"
+#include "common/system/log_limit.h"
 #include "common/system/mutex.h"
 #include "common/system/refusal_counter.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "millrace/v1/dispatcher.pb.h"
-#include "server/daemon/log_limit.h"
 #include "server/daemon/options.h"
 
 namespace millrace {

@@ -4,7 +4,6 @@
 // Thread-safe.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,30 +12,26 @@
 
 #include "common/base/log.h"
 #include "common/system/clock.h"
-#include "common/system/mutex.h"
+#include "common/system/log_limit.h"
 #include "server/plugin/reply/plugin_failure.h"
 
 namespace millrace {
 
 class FailureLog {
  public:
-  /// There is a line at most so often. It counts the tries since the one before.
-  static constexpr Duration kEach = std::chrono::seconds(10);
-
   /// `object`: "asr_data:Corpus".
   FailureLog(std::shared_ptr<Logger> logger, std::shared_ptr<const Clock> clock, std::string object)
       : logger_(std::move(logger)), clock_(std::move(clock)), object_(std::move(object)) {}
 
-  /// `example`: whose fault it is, if that is known.
+  /// Logs a line, or counts for the next one (LogLimit). `example`: whose fault it is, if that is
+  /// known.
   void Add(std::optional<std::uint64_t> example, const PluginFailure& failure);
 
  private:
   const std::shared_ptr<Logger> logger_;
   const std::shared_ptr<const Clock> clock_;
   const std::string object_;
-  Mutex mutex_;
-  std::optional<Time> last_ MILLRACE_GUARDED_BY(mutex_);
-  std::int64_t count_ MILLRACE_GUARDED_BY(mutex_) = 0;  // since then
+  LogLimit limit_;
 };
 
 }  // namespace millrace

@@ -36,7 +36,7 @@ class Waits {
   Time waiting_since() const { return waiting_since_; }
   WaitCause cause() const { return cause_; }
   Time cause_since() const { return cause_since_; }
-  /// What the loop waits for, as a message says it.
+  /// The cause of the loop's wait, as a message says it.
   std::string Text() const;
   /// Sets the seconds that the loop had waited at the last event.
   void AddTo(SessionStats& stats) const { stats.waited_seconds = waited_seconds_; }

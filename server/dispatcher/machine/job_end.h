@@ -14,7 +14,7 @@
 namespace millrace {
 
 /// How the end of a session looks to its job: the outcome, where its loop stood, and why it ended.
-/// Of `why` the first line is kept, at most 512 bytes; a traceback may follow it.
+/// The first line of `why` is kept, at most 512 bytes; a traceback may follow it.
 v1::JobEnd EndOf(const SessionFacts& session, v1::JobOutcome outcome, std::string why = {});
 
 /// How a session ends whose consumer says bye. `error`: of the consumer; empty: its user left.

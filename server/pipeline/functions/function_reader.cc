@@ -6,18 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "common/batch/layout/dtype_visit.h"
 #include "common/batch/layout/tensor_table.h"
 #include "common/operands/operands.h"
 
 namespace millrace {
-namespace {
-
-std::uint64_t SplitAt(const BatchWriter& writer, std::size_t splits, DType dtype, std::size_t row) {
-  return static_cast<std::uint64_t>(internal::LoadValue(writer.values(splits).data(), dtype, row));
-}
-
-}  // namespace
 
 FunctionReader::FunctionReader(const Source& source, const FunctionPlan& plan)
     : plan_(plan),
@@ -29,11 +21,8 @@ FunctionReader::FunctionReader(const Source& source, const FunctionPlan& plan)
   const std::vector<TensorSpec>& tensors = source.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].kind == TensorKind::kSplits) continue;
-    Copied copied{i, tensors[i].row_bytes(), std::nullopt, DType::kUint32};
-    if (!tensors[i].splits.empty()) {
-      copied.splits = FindTensor(tensors, tensors[i].splits);
-      copied.splits_type = tensors[*copied.splits].dtype;
-    }
+    Copied copied{i, tensors[i].row_bytes(), std::nullopt};
+    if (!tensors[i].splits.empty()) copied.splits = FindTensor(tensors, tensors[i].splits);
     copied_.push_back(copied);
   }
 }
@@ -171,8 +160,8 @@ void FunctionReader::CopyRow(std::size_t row, BatchWriter& writer) {
     std::uint64_t first = row;
     std::uint64_t rows = 1;
     if (tensor.splits) {
-      first = SplitAt(examples_, *tensor.splits, tensor.splits_type, row);
-      rows = SplitAt(examples_, *tensor.splits, tensor.splits_type, row + 1) - first;
+      first = examples_.SplitAt(*tensor.splits, row);
+      rows = examples_.SplitAt(*tensor.splits, row + 1) - first;
     }
     writer.AppendPacked(
         tensor.number,

@@ -42,7 +42,6 @@ class FunctionReader final : public ExampleReader {
     std::size_t number;
     std::size_t row_bytes;
     std::optional<std::size_t> splits;  // number of the tensor that cuts it; none: a row an example
-    DType splits_type;
   };
 
   /// Reads the examples that no function has dropped yet, and calls the functions. True if an

@@ -10,7 +10,6 @@
 #include "common/base/hash.h"
 #include "common/batch/arena.h"
 #include "common/batch/batch_writer.h"
-#include "common/batch/layout/dtype_visit.h"
 #include "common/batch/layout/tensor_table.h"
 
 namespace millrace {
@@ -59,10 +58,7 @@ class GroupBuilder {
   std::pair<std::uint64_t, std::uint64_t> RowsOf(std::string_view splits, std::size_t row) const {
     if (splits.empty()) return {row, row + 1};
     const std::size_t number = *FindTensor(source_->tensors(), splits);
-    const std::byte* const values = writer_.values(number).data();
-    const DType dtype = source_->tensors()[number].dtype;
-    return {static_cast<std::uint64_t>(internal::LoadValue(values, dtype, row)),
-            static_cast<std::uint64_t>(internal::LoadValue(values, dtype, row + 1))};
+    return {writer_.SplitAt(number, row), writer_.SplitAt(number, row + 1)};
   }
 
   void Digest(std::size_t row, FunctionProbe& probe) const {

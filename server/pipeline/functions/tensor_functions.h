@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// What the functions of a pipeline's tensors draw by.
+/// The seed and the names by which the functions of a pipeline's tensors draw.
 struct FunctionChance {
   std::uint64_t seed = 0;      // of operations that have none
   std::string branch = {};     // whose tensors they are; empty: those of the pipeline itself

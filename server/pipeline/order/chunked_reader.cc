@@ -1,7 +1,6 @@
 #include "server/pipeline/order/chunked_reader.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <fmt/core.h>
@@ -31,6 +30,7 @@ ChunkedReader::ChunkedReader(const Source& source, const Chunks& chunks, const C
     : source_(&source),
       chunks_(&chunks),
       cut_(cut),
+      by_chunk_(source.draws_by_chunk()),
       pool_(std::move(pool)),
       examples_(std::move(examples)),
       reader_(source.NewReader()) {
@@ -53,7 +53,7 @@ Status ChunkedReader::ReadSome(std::span<const ExampleId> ids, BatchWriter& writ
   MILLRACE_RETURN_IF_ERROR(Build(ids, writer.info().epoch));
   for (const ExampleId id : ids) {
     const auto [row, number] = chunks_->At(id.value());
-    const Wanted of{ExampleId(row), source_->draws_by_chunk() ? number : 0};
+    const Wanted of{ExampleId(row), by_chunk_ ? number : 0};
     const Built& example =
         *std::lower_bound(built_.begin(), built_.end(), of,
                           [](const Built& built, const Wanted& it) { return built.wanted < it; });
@@ -67,11 +67,10 @@ Status ChunkedReader::ReadSome(std::span<const ExampleId> ids, BatchWriter& writ
 }
 
 Status ChunkedReader::Build(std::span<const ExampleId> ids, std::uint64_t epoch) {
-  const bool by_chunk = source_->draws_by_chunk();
   wanted_.clear();
   for (const ExampleId id : ids) {
     const auto [row, number] = chunks_->At(id.value());
-    wanted_.push_back({ExampleId(row), by_chunk ? number : 0});
+    wanted_.push_back({ExampleId(row), by_chunk_ ? number : 0});
   }
   std::sort(wanted_.begin(), wanted_.end());
   wanted_.erase(std::unique(wanted_.begin(), wanted_.end()), wanted_.end());
@@ -84,7 +83,7 @@ Status ChunkedReader::Build(std::span<const ExampleId> ids, std::uint64_t epoch)
     rounds[round].push_back(wanted_[i]);
   }
   examples_.Begin({}, epoch, 0, static_cast<std::uint32_t>(wanted_.size()));
-  if (by_chunk) {
+  if (by_chunk_) {
     std::vector<std::uint64_t> chunks;
     for (const std::vector<Wanted>& some : rounds) {
       for (const Wanted& one : some) chunks.push_back(one.chunk);
@@ -117,13 +116,7 @@ Status ChunkedReader::BuildSome(std::span<const Wanted> wanted) {
 }
 
 Chunks::Extent ChunkedReader::RowsOf(std::size_t splits, std::uint64_t row) const {
-  const std::uint32_t width = examples_.value_bytes(splits);
-  const auto at = [&](std::uint64_t number) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, examples_.values(splits).data() + number * width, width);
-    return value;
-  };
-  return {at(row), at(row + 1)};
+  return {examples_.SplitAt(splits, row), examples_.SplitAt(splits, row + 1)};
 }
 
 Status ChunkedReader::Copy(const Built& example, std::uint64_t number, BatchWriter& writer) const {

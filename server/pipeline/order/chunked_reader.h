@@ -65,6 +65,7 @@ class ChunkedReader final : public ExampleReader {
   const Source* source_;
   const Chunks* chunks_;
   ChunkCut cut_;
+  bool by_chunk_;  // whether each chunk is built for itself
   std::vector<std::optional<std::size_t>> splits_;  // of each tensor that is cut by some
   std::unique_ptr<BufferPool> pool_;                // of examples_, which seals no batch
   BatchWriter examples_;                            // whole ones

@@ -41,7 +41,7 @@ class SelectedValues final : public RowValues {
       : source_(std::move(source)),
         selection_(std::move(selection)),
         expression_(std::move(expression)) {}
-  /// What a value is, or why it is none, for an error. `read` has the columns of the expression.
+  /// A value, or why it is none, for an error. `read` has the columns of the expression.
   std::string Got(std::span<const std::vector<std::int64_t>> read, std::size_t i,
                   std::int64_t value) const;
 

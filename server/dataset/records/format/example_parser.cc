@@ -189,13 +189,21 @@ bool ParseFeatures(std::span<const std::byte> features, OnEntry& on_entry) {
   return true;
 }
 
+/// `has_lists`: set to whether the message has the lists of a SequenceExample.
 template <class OnEntry>
-bool ParseExample(std::span<const std::byte> example, OnEntry on_entry) {
+bool ParseExample(std::span<const std::byte> example, bool& has_lists, OnEntry on_entry) {
+  has_lists = false;
   if (example.size() > kMostBytes) return false;
   WireReader reader(example);
   while (!reader.AtEnd()) {
     std::uint32_t tag;
     if (!reader.ReadTag(tag)) return false;
+    if (tag == kSecondBytes) {
+      std::span<const std::byte> lists;
+      if (!reader.ReadBytes(lists)) return false;
+      has_lists = has_lists || !lists.empty();
+      continue;
+    }
     if (tag != kFirstBytes) {
       if (!reader.SkipField(tag, kInExample)) return false;
       continue;
@@ -207,21 +215,6 @@ bool ParseExample(std::span<const std::byte> example, OnEntry on_entry) {
 }
 
 }  // namespace
-
-bool IsSequenceExample(std::span<const std::byte> data) {
-  if (data.size() > kMostBytes) return false;
-  WireReader reader(data);
-  while (!reader.AtEnd()) {
-    std::uint32_t tag;
-    if (!reader.ReadTag(tag)) return false;
-    if (tag == kSecondBytes) {
-      std::span<const std::byte> lists;
-      return reader.ReadBytes(lists) && !lists.empty();
-    }
-    if (!reader.SkipField(tag, kInExample)) return false;
-  }
-  return false;
-}
 
 ExampleParser::ExampleParser(std::vector<std::string> names)
     : names_(std::move(names)), features_(names_.size()) {
@@ -248,7 +241,7 @@ std::size_t ExampleParser::Find(std::string_view name) {
 bool ExampleParser::Parse(std::span<const std::byte> example) {
   for (FeatureValues& feature : features_) feature.Reset();
   guess_ = 0;
-  return ParseExample(example, [this](std::string_view key, const MapEntry& entry) {
+  return ParseExample(example, has_lists_, [this](std::string_view key, const MapEntry& entry) {
     const std::size_t i = Find(key);
     if (i == names_.size()) {
       FeatureCount unwanted;
@@ -261,7 +254,7 @@ bool ExampleParser::Parse(std::span<const std::byte> example) {
 
 bool ExampleLister::Parse(std::span<const std::byte> example) {
   features_.clear();
-  const bool good = ParseExample(example, [this](std::string_view key, const MapEntry& entry) {
+  const bool good = ParseExample(example, has_lists_, [this](std::string_view key, const MapEntry& entry) {
     FeatureCount count;
     if (!ParseValues(entry, count)) return false;
     features_.push_back({.name = key, .kind = count.kind(), .count = count.count()});

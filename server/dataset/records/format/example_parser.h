@@ -23,10 +23,6 @@
 
 namespace millrace {
 
-/// Whether a record has the lists of a tf.train.SequenceExample. As an Example it would have its
-/// context alone, without a word about the lists, so it is refused by name.
-bool IsSequenceExample(std::span<const std::byte> data);
-
 /// Reads wanted features of one Example after another.
 class ExampleParser {
  public:
@@ -36,6 +32,10 @@ class ExampleParser {
   /// Reads an Example. False if these bytes are not one; then features have no meaning. The
   /// features that it gives are good until the next call, and as long as the bytes.
   bool Parse(std::span<const std::byte> example);
+
+  /// Whether the bytes have the lists of a tf.train.SequenceExample. Read as an Example they have
+  /// its context alone.
+  bool is_sequence() const { return has_lists_; }
 
   const std::vector<std::string>& names() const { return names_; }
   /// The values of the feature with the i-th name.
@@ -48,6 +48,7 @@ class ExampleParser {
   std::vector<std::string> names_;
   std::vector<std::size_t> by_name_;  // numbers of features, sorted by name, if they are many
   std::vector<FeatureValues> features_;
+  bool has_lists_ = false;
   std::size_t guess_ = 0;  // the feature after the one found last: most Examples have one order
 };
 
@@ -63,6 +64,8 @@ class ExampleLister {
   /// Reads an Example. False if these bytes are not one; then features() is empty.
   bool Parse(std::span<const std::byte> example);
 
+  /// As ExampleParser::is_sequence.
+  bool is_sequence() const { return has_lists_; }
   /// Sorted by name; none comes twice. Good until the next call, and as long as the bytes.
   std::span<const Feature> features() const { return features_; }
 
@@ -70,6 +73,7 @@ class ExampleLister {
   void KeepLastOfEachName();
 
   std::vector<Feature> features_;
+  bool has_lists_ = false;
 };
 
 }  // namespace millrace

@@ -42,7 +42,7 @@ class FeatureCounter {
  public:
   /// False if the data are no tf.train.Example.
   bool Add(std::span<const std::byte> data) {
-    if (IsSequenceExample(data) || !lister_.Parse(data)) return false;
+    if (!lister_.Parse(data) || lister_.is_sequence()) return false;
     for (const ExampleLister::Feature& feature : lister_.features()) {
       const auto found = counts_.find(feature.name);
       FeatureCounts& counts = found != counts_.end()

@@ -35,7 +35,7 @@ struct Range {
   }
 };
 
-/// What a feature was in some records.
+/// A feature as it was in some records.
 struct Sampled {
   std::set<FeatureKind> kinds;
   std::uint64_t records = 0;
@@ -104,12 +104,11 @@ std::string SuggestSource(const RecordsDataset& dataset) {
     std::vector<PlacedRecord> found;
     if (!dataset.Find({&id, 1}, found).ok()) continue;
     const auto data = dataset.Read(found.front());
-    if (!data.ok()) continue;
-    if (IsSequenceExample(*data)) {
+    if (!data.ok() || !parser.Parse(*data)) continue;
+    if (parser.is_sequence()) {
       ++sequences;
       continue;
     }
-    if (!parser.Parse(*data)) continue;
     ++read;
     for (std::size_t f = 0; f < names.size(); ++f) sampled[f].Add(parser.feature(f));
   }

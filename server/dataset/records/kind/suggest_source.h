@@ -1,4 +1,4 @@
-// What a pipeline may write as the source of a dataset of records, found by a look at some of them.
+// A source that a pipeline may write for a dataset of records, found by a look at some of them.
 //
 // Free functions; thread-safe.
 #pragma once

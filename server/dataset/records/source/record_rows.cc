@@ -55,10 +55,10 @@ RecordRows::RecordRows(const std::vector<RecordFeature>& features, const Declare
 }
 
 std::string RecordRows::Check(std::span<const std::byte> data) {
-  if (IsSequenceExample(data)) {
+  if (!parser_.Parse(data)) return "no tf.train.Example";
+  if (parser_.is_sequence()) {
     return "a tf.train.SequenceExample, which is not supported; expected tf.train.Example";
   }
-  if (!parser_.Parse(data)) return "no tf.train.Example";
   for (std::size_t f = 0; f < rows_.size(); ++f) {
     const RecordFeature& feature = features_[f];
     const FeatureValues& parsed = parser_.feature(rows_[f].parsed);

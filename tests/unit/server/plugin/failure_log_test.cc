@@ -20,7 +20,7 @@ TEST_CASE("tries that failed are logged at once, then at most every ten seconds 
                     "failed_tries=1"));
   for (int i = 0; i < 5; ++i) log.Add(8, failure);
   CHECK_FALSE(logger->Has("example=8"));
-  clock->Advance(FailureLog::kEach);
+  clock->Advance(LogLimit::kBetween);
   log.Add(std::nullopt, failure);
   CHECK(logger->Has("example=not known cause=ValueError: bad failed_tries=6"));
 }

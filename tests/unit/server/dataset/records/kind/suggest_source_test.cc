@@ -51,8 +51,11 @@ TEST_CASE("a source is suggested that fits the records looked at", "[records_kin
 TEST_CASE("a SequenceExample is refused by name", "[records_kind]") {
   const std::string sequence = SequenceExample();
   const std::string plain = test::NumberExample(3);
-  CHECK(IsSequenceExample(std::as_bytes(std::span(sequence))));
-  CHECK_FALSE(IsSequenceExample(std::as_bytes(std::span(plain))));
+  ExampleParser parser({"s"});
+  CHECK(parser.Parse(std::as_bytes(std::span(sequence))));
+  CHECK(parser.is_sequence());
+  CHECK(parser.Parse(std::as_bytes(std::span(plain))));
+  CHECK_FALSE(parser.is_sequence());
   const TempDir dir;
   test::WriteRecords(dir / "a.tfrecord", {SequenceExample(), SequenceExample()});
   CHECK_THAT(*MakeRecordsKind()->Inspect(dir.path(), {}),

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/time.h"
 #include "common/system/mutex.h"
 
 namespace millrace {
@@ -13,11 +14,13 @@ namespace millrace {
 /// Lets a line through in ten seconds. Thread-safe.
 class LogLimit {
  public:
+  static constexpr Duration kBetween = std::chrono::seconds(10);
+
   /// If one more line may be logged at this time: how many were kept back since the last one that
   /// was logged.
-  std::optional<std::uint64_t> MayLog(std::chrono::steady_clock::time_point now) {
+  std::optional<std::uint64_t> MayLog(Time now) {
     MutexLock lock(mutex_);
-    if (last_ && now - *last_ < std::chrono::seconds(10)) {
+    if (last_ && now - *last_ < kBetween) {
       ++unsaid_;
       return std::nullopt;
     }
@@ -27,7 +30,7 @@ class LogLimit {
 
  private:
   Mutex mutex_;
-  std::optional<std::chrono::steady_clock::time_point> last_ MILLRACE_GUARDED_BY(mutex_);
+  std::optional<Time> last_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t unsaid_ MILLRACE_GUARDED_BY(mutex_) = 0;
 };
 

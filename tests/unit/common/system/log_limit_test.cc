@@ -1,4 +1,4 @@
-#include "server/daemon/log_limit.h"
+#include "common/system/log_limit.h"
 
 #include <catch2/catch.hpp>
 
@@ -7,7 +7,7 @@ namespace {
 
 TEST_CASE("a flood is a line in ten seconds, with the number of those before it", "[log_limit]") {
   using std::chrono::seconds;
-  const std::chrono::steady_clock::time_point begin{};
+  const Time begin{};
   LogLimit limit;
   CHECK(limit.MayLog(begin) == 0u);
   for (int i = 0; i < 9; ++i) CHECK_FALSE(limit.MayLog(begin + seconds(i + 1)));
