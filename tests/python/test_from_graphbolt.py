@@ -315,13 +315,13 @@ def test_a_file_of_torch_runs_no_code(tmp_path):
 def test_a_file_that_torch_saved_is_read(tmp_path):
     torch = pytest.importorskip("torch")
     from millrace._torch_file import read_torch_file
-    from millrace._write_graph import _read
+    from millrace._graph_arrays import read_array
 
     values = [torch.arange(6).reshape(2, 3), torch.tensor([True, False]), torch.ones(3)[1:]]
     torch.save({"x": values, "y": torch.ones(2, dtype=torch.bfloat16)}, tmp_path / "x.pt")
     found = read_torch_file(tmp_path / "x.pt")
     for file, tensor in zip(found["x"], values, strict=True):
-        assert (_read("x", file).array == tensor.numpy()).all()
+        assert (read_array("x", file).array == tensor.numpy()).all()
     assert found["y"].dtype == "bfloat16"
 
 

@@ -333,11 +333,11 @@ def test_numbers_of_nodes_may_be_of_any_integer_type(tmp_path):
 
 
 def test_node_numbers_are_as_narrow_as_the_nodes_allow():
-    from millrace._write_graph import _narrow
+    from millrace._graph_arrays import narrowed
 
     numbers = numpy.array([0, 1])
-    assert _narrow(numbers, 1 << 31).array.dtype == "int32"
-    assert _narrow(numbers, (1 << 31) + 1).array.dtype == "int64"
+    assert narrowed(numbers, 1 << 31).array.dtype == "int32"
+    assert narrowed(numbers, (1 << 31) + 1).array.dtype == "int64"
 
 
 def test_each_argument_that_contradicts_another_is_refused(tmp_path):

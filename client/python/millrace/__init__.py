@@ -17,11 +17,12 @@ from ._epoch import Epoch
 from ._from_graphbolt import from_graphbolt
 from ._from_ogb import from_ogb
 from ._from_pyg import from_pyg
+from ._graph_arrays import ArrayFile
 from ._open import connect, reference
 from ._pairing import zip  # noqa: A004
 from ._session import Session
 from ._spec import Spec, TensorSpec
-from ._write_graph import ArrayFile, write_graph
+from ._write_graph import write_graph
 from .errors import (
     Cancelled,
     ConfigError,

@@ -6,9 +6,9 @@ import pathlib
 import sys
 import typing
 
+from ._graph_arrays import ArrayFile, read_array
 from ._node_types import list_name, numbers_in_graph, typed_graph
 from ._torch_file import Shown, read_torch_file
-from ._write_graph import ArrayFile, _read
 from .errors import ConfigError, DataError
 
 _SETS = {"train_set": "train", "validation_set": "valid", "test_set": "test"}
@@ -68,7 +68,7 @@ def _raw(folder, described):
         for feature in described.get("feature_data") or ():
             array = _array(folder, feature)
             if feature["domain"] == "edge":  # has to be brought into the order of the rows
-                array = _in_memory(_read(feature["name"], array))
+                array = _in_memory(read_array(feature["name"], array))
             _features(made, feature)[feature["name"]] = array
         return made, None
     # In the order in which GraphBolt numbers types.
@@ -103,11 +103,11 @@ def _preprocessed(folder, described):
             if feature["domain"] == "edge":
                 if order is None:
                     raise ConfigError(_no_edge_ids(folder, feature))
-                array = _in_memory(_read(feature["name"], array))[
-                    _in_memory(_read(_EDGE_IDS, order))]
+                array = _in_memory(read_array(feature["name"], array))[
+                    _in_memory(read_array(_EDGE_IDS, order))]
             _features(made, feature)[feature["name"]] = array
         return made, None
-    offsets = _in_memory(_read("node_type_offset", tensors["node_type_offset"])).tolist()
+    offsets = _in_memory(read_array("node_type_offset", tensors["node_type_offset"])).tolist()
     # Dicts of TorchScript hold numbers as tensors of one.
     node_types, edge_types = (_by_number(one) for one in types)
     counts = {name: offsets[i + 1] - offsets[i] for i, name in enumerate(node_types)}
@@ -226,7 +226,7 @@ def _state(found, depth=0):
 
 def _by_number(numbers):
     """Names ordered by their numbers."""
-    values = {name: int(_in_memory(_read(name, one)).reshape(-1)[0]) if isinstance(one, ArrayFile)
+    values = {name: int(_in_memory(read_array(name, one)).reshape(-1)[0]) if isinstance(one, ArrayFile)
               else int(one) for name, one in numbers.items()}
     return sorted(values, key=values.get)
 

@@ -6,7 +6,8 @@ import re
 import typing
 from collections.abc import Mapping, Sequence
 
-from ._write_graph import _numbers, _read, _Values, refuse_mask
+from ._graph_arrays import Values, read_array
+from ._write_graph import _numbers, refuse_mask
 from .errors import ConfigError
 
 
@@ -29,7 +30,7 @@ def typed_graph(what: str, counts: Mapping[str, int],
     parts, labels = [], []
     for number, (kind, pairs) in enumerate(edges.items()):
         name = edge_name(kind)
-        pairs = _read(f"{what}: edges {name}", pairs).array
+        pairs = read_array(f"{what}: edges {name}", pairs).array
         if pairs.ndim != 2 or pairs.shape[0] != 2 or (pairs.size and pairs.dtype.kind not in "iu"):
             raise ConfigError(f"{what}: edges {name}: expected integers of shape [2, edges], got "
                               f"{pairs.dtype} {list(pairs.shape)}")
@@ -73,7 +74,7 @@ def numbers_in_graph(what: str, nodes: typing.Any, start: int, count: int) -> ty
     at `start` and has `count` nodes."""
     import numpy
 
-    array = _read(what, nodes)
+    array = read_array(what, nodes)
     refuse_mask(what, array.array, count)
     return _numbers(what, array, count).array.astype(numpy.int64) + start
 
@@ -82,7 +83,7 @@ def _stacked(what, arrays, counts, name_of):
     """The rows of all types, one after another."""
     import numpy
 
-    read = {kind: _read(f"{what} of {name_of(kind)}", array) for kind, array in arrays.items()}
+    read = {kind: read_array(f"{what} of {name_of(kind)}", array) for kind, array in arrays.items()}
     first_kind, first = next(iter(read.items()))
     for kind, array in read.items():
         if array.shape[0] != counts[kind]:
@@ -100,4 +101,4 @@ def _stacked(what, arrays, counts, name_of):
         if kind in read:
             stacked[begin:begin + count] = read[kind].array
         begin += count
-    return _Values(stacked, first.dtype)
+    return Values(stacked, first.dtype)

@@ -10,7 +10,7 @@ import struct
 import typing
 import zipfile
 
-from ._write_graph import ArrayFile
+from ._graph_arrays import ArrayFile
 from .errors import ConfigError, DataError
 
 _DTYPES = {"DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16",

@@ -2,47 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import operator
 import os
 import pathlib
 import re
 import shutil
-import sys
-import typing
 from collections.abc import Mapping, Sequence
 
-from ._core import find_array, seal_graph
-from .errors import ConfigError, DataError, Error
-
-if typing.TYPE_CHECKING:
-    import numpy
+from ._core import seal_graph
+from ._graph_arrays import Array, File, Values, narrowed, read_array, whole_number
+from .errors import ConfigError, DataError
 
 _CHUNK = 1 << 24  # numbers that are checked at once
 _MOST_NODES = (1 << 48) - 1
 _EDGE_LABELS, _NODE_LABELS = 65_535, 1 << 24  # labels are below these if they have no names
 _NAMES = re.compile(r"[a-z_]+(/[A-Za-z_][A-Za-z0-9_]{0,63}){0,2}")  # of arrays, and so of files
-_DTYPES = {"bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64",
-           "float16", "float32", "float64"}
-
-
-@dataclasses.dataclass(frozen=True)
-class ArrayFile:
-    """An array that lies in a file. The file is linked or named, not copied.
-
-    path: a .npy file, which needs nothing else; a safetensors file, with the name of a `tensor`; or
-        a raw file, with `dtype`, `shape` and the `offset` of the first value in bytes.
-    dtype: may also say that the uint16 of a .npy file is bfloat16.
-    """
-
-    path: str | os.PathLike
-    dtype: str | None = None
-    shape: Sequence[int] | None = None
-    offset: int = 0
-    tensor: str = ""
-
-
-Array = typing.Any  # a numpy array, a torch tensor, a list of numbers, a path or an ArrayFile
 
 
 def write_graph(folder: str | os.PathLike, *, edge_index: Array = None, indptr: Array = None,
@@ -86,16 +59,16 @@ def write_graph(folder: str | os.PathLike, *, edge_index: Array = None, indptr: 
         node_label, node_labels, num_nodes = _typed(node_types, num_nodes)
     edge_labels = _label_names("edge_labels", edge_labels)
     node_labels = _label_names("node_labels", node_labels)
-    given = {"node_label": _read("node_label", node_label)}
+    given = {"node_label": read_array("node_label", node_label)}
     for group, arrays in (("node_feature", node_features), ("roots", roots), ("graphs", graphs)):
         for name, array in _items(group, arrays):
-            given[f"{group}/{name}"] = _read(f"{group}/{name}", array)
+            given[f"{group}/{name}"] = read_array(f"{group}/{name}", array)
     for list_name, arrays in _items("targets", targets):
         for name, array in _items(f"targets[{list_name!r}]", arrays):
-            given[f"targets/{list_name}/{name}"] = _read(f"targets/{list_name}/{name}", array)
-    of_edges = {"edge_label": _read("edge_label", edge_label)}
+            given[f"targets/{list_name}/{name}"] = read_array(f"targets/{list_name}/{name}", array)
+    of_edges = {"edge_label": read_array("edge_label", edge_label)}
     for name, array in _items("edge_feature", edge_features):
-        of_edges[f"edge_feature/{name}"] = _read(f"edge_feature/{name}", array)
+        of_edges[f"edge_feature/{name}"] = read_array(f"edge_feature/{name}", array)
     given = {name: array for name, array in given.items() if array is not None}
     of_edges = {name: array for name, array in of_edges.items() if array is not None}
 
@@ -125,62 +98,18 @@ def write_graph(folder: str | os.PathLike, *, edge_index: Array = None, indptr: 
                   {**given, **of_edges})
 
 
-@dataclasses.dataclass
-class _Values:
-    """An array in memory. bfloat16 lies in it as uint16."""
-
-    array: numpy.ndarray
-    dtype: str
-
-    @property
-    def shape(self):
-        return self.array.shape
-
-
-@dataclasses.dataclass
-class _File:
-    """An array in a file."""
-
-    path: str
-    dtype: str
-    shape: tuple
-    offset: int
-    tensor: str
-    raw: bool
-
-    @property
-    def array(self):
-        import numpy
-
-        dtype = "uint16" if self.dtype == "bfloat16" else self.dtype
-        if 0 in self.shape:
-            return numpy.zeros(self.shape, dtype)
-        return numpy.memmap(self.path, dtype, "r", self.offset, self.shape)
-
-
 def _typed(node_types, num_nodes):
     """Labels, their names and the number of nodes that stand type after type."""
     import numpy
 
     counts = []
     for name, count in _items("node_types", node_types):
-        counts.append(_whole(f"node_types[{name!r}]", count, most=_MOST_NODES))
+        counts.append(whole_number(f"node_types[{name!r}]", count, most=_MOST_NODES))
     if num_nodes not in (None, sum(counts)):
         raise ConfigError(f"num_nodes={num_nodes}: node_types has {sum(counts)} nodes")
     dtype = numpy.uint8 if len(counts) <= 256 else numpy.uint32
     return (numpy.repeat(numpy.arange(len(counts), dtype=dtype), counts), list(node_types),
             sum(counts))
-
-
-def _whole(what, number, expected="a number of nodes", most=1 << 62):
-    """A number of any type of integers."""
-    try:
-        whole = -1 if isinstance(number, bool) else operator.index(number)
-    except TypeError:
-        whole = -1
-    if not 0 <= whole <= most:
-        raise ConfigError(f"{what}: expected {expected}, got {number!r}")
-    return whole
 
 
 def _label_names(what, names):
@@ -205,68 +134,12 @@ def _items(what, arrays):
     return arrays.items()
 
 
-def _read(what, value):
-    """The array behind what a user gave. None stays None."""
-    if value is None or isinstance(value, _Values):
-        return value
-    if isinstance(value, (str, os.PathLike)):
-        value = ArrayFile(value)
-    if isinstance(value, ArrayFile):
-        return _read_file(what, value)
-    import numpy
-
-    dtype = None
-    if hasattr(value, "detach"):
-        value = value.detach().cpu().contiguous()
-        if str(value.dtype) == "torch.bfloat16":
-            value, dtype = value.view(sys.modules["torch"].int16).numpy().view("uint16"), "bfloat16"
-        else:
-            value = value.numpy()
-    try:
-        array = numpy.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"{what}: is no array: {error}") from error
-    if isinstance(value, (list, tuple)) and array.size == 0:
-        array = array.astype("int64")  # numpy takes an empty list for floats
-    if array.dtype.name == "bfloat16":
-        array, dtype = array.view("uint16"), "bfloat16"
-    dtype = dtype or array.dtype.name
-    if dtype not in _DTYPES and dtype != "bfloat16":
-        raise ConfigError(f"{what}: expected bool, integers or floats, got {array.dtype}")
-    if array.ndim == 0:
-        raise ConfigError(f"{what}: expected an array, got a single number")
-    return _Values(numpy.ascontiguousarray(array, array.dtype.newbyteorder("<")), dtype)
-
-
-def _read_file(what, file):
-    try:
-        path = os.path.realpath(file.path)
-        os.fsencode(path).decode()  # as graph.json has to hold it
-    except ValueError as error:
-        raise ConfigError(f"{what}: {os.fspath(file.path)!r}: is no path in UTF-8: {error}") from error
-    raw = not file.tensor and not path.endswith((".npy", ".npz"))
-    shape = None if file.shape is None else [
-        _whole(f"{what}: shape", extent, "extents") for extent in file.shape]
-    offset = _whole(f"{what}: offset", file.offset, "a number of bytes")
-    if raw and not os.path.isfile(path):
-        raise ConfigError(f"{what}: {path}: there is no regular file")
-    if raw and (file.dtype is None or shape is None):
-        raise ConfigError(f"{what}: {path}: a raw file needs dtype and shape")
-    try:
-        if not raw and file.dtype is not None and shape is None:
-            _, shape, _ = find_array((path, None, None, 0, file.tensor))
-        dtype, shape, offset = find_array((path, file.dtype, shape, offset, file.tensor))
-    except Error as error:
-        raise type(error)(f"{what}: {error}", error.code) from None
-    return _File(path, dtype, tuple(shape), offset, file.tensor, raw)
-
-
 def _sort(edge_index, of_edges, given, num_nodes, rows, undirected):
     """Sorts edges by row. Adds indptr and indices to `given`, and brings the arrays of edges into
     the order of the rows. Returns the numbers of nodes and edges."""
     import numpy
 
-    pairs = _read("edge_index", edge_index).array
+    pairs = read_array("edge_index", edge_index).array
     if pairs.shape == (2, 0):
         pairs = pairs.astype(numpy.int64)  # empty lists have no type
     if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
@@ -294,14 +167,14 @@ def _sort(edge_index, of_edges, given, num_nodes, rows, undirected):
         origin = order if origin is None else origin[order]
     if origin is not None and not numpy.array_equal(origin, numpy.arange(pairs.shape[1])):
         for name, array in of_edges.items():
-            if isinstance(array, _File):
+            if isinstance(array, File):
                 raise ConfigError(f"{name}: is given as a path, so its rows cannot be reordered; "
                                   f"give edges sorted by row, or the array itself")
-            of_edges[name] = _Values(array.array[origin], array.dtype)
+            of_edges[name] = Values(array.array[origin], array.dtype)
     indptr = numpy.zeros(nodes + 1, numpy.int64)
     numpy.cumsum(numpy.bincount(row, minlength=nodes), out=indptr[1:])
-    given["indptr"] = _Values(indptr, "int64")
-    given["indices"] = _narrow(other, nodes)
+    given["indptr"] = Values(indptr, "int64")
+    given["indices"] = narrowed(other, nodes)
     return nodes, len(row)
 
 
@@ -310,8 +183,8 @@ def _rows(indptr, indices, of_edges, num_nodes):
     edges."""
     import numpy
 
-    pointers = _read("indptr", indptr)
-    targets = _read("indices", indices)
+    pointers = read_array("indptr", indptr)
+    targets = read_array("indices", indices)
     for name, array in (("indptr", pointers), ("indices", targets)):
         empty = array.shape == (0,)
         if len(array.shape) != 1 or (array.array.dtype.kind not in "iu" and not empty):
@@ -335,8 +208,8 @@ def _rows(indptr, indices, of_edges, num_nodes):
         _check_length(name, array, edges, "edges")
     if "edge_label" in of_edges:
         _check_label_order(values, of_edges["edge_label"].array)
-    if isinstance(pointers, _Values):
-        pointers = _Values(values.astype(numpy.int64), "int64")
+    if isinstance(pointers, Values):
+        pointers = Values(values.astype(numpy.int64), "int64")
     of_edges["indptr"] = pointers
     of_edges["indices"] = _numbers("indices", targets, nodes)
     return nodes, edges
@@ -380,7 +253,7 @@ def _is_sorted(row, label):
 
 def _count_nodes(num_nodes, given, pairs):
     if num_nodes is not None:
-        return _whole("num_nodes", num_nodes, most=_MOST_NODES)
+        return whole_number("num_nodes", num_nodes, most=_MOST_NODES)
     for name, array in given.items():
         if name == "node_label" or name.startswith("node_feature/"):
             return array.shape[0]
@@ -391,22 +264,17 @@ def _count_nodes(num_nodes, given, pairs):
     return nodes
 
 
-def _narrow(numbers, nodes):
-    dtype = "int32" if nodes <= 1 << 31 else "int64"
-    return _Values(numbers.astype(dtype), dtype)
-
-
 def _numbers(name, array, bound, narrow=True):
     """Numbers below `bound`, checked; those of nodes in the type that they are written with."""
-    if narrow and array.shape == (0,) and isinstance(array, _Values):
-        return _narrow(array.array, bound)  # an empty list has no type
+    if narrow and array.shape == (0,) and isinstance(array, Values):
+        return narrowed(array.array, bound)  # an empty list has no type
     if len(array.shape) != 1 or array.array.dtype.kind not in "iu":
         raise ConfigError(f"{name}: expected integers of one dimension, got {array.dtype} "
                           f"{list(array.shape)}")
     _check_range(name, array.array, bound)
-    if isinstance(array, _File) or not narrow:
+    if isinstance(array, File) or not narrow:
         return array
-    return _narrow(array.array, bound)
+    return narrowed(array.array, bound)
 
 
 def _roots(name, array, nodes):
@@ -508,7 +376,7 @@ def _write(folder, nodes, edges, rows, edge_labels, node_labels, arrays):
 
 def _place(folder, name, array, linked):
     """Brings an array into the folder, and describes it for seal_graph."""
-    if isinstance(array, _Values):
+    if isinstance(array, Values):
         import numpy
 
         target = folder / f"{name}.npy"

@@ -4,7 +4,8 @@ import pathlib
 
 import numpy
 
-from ..._write_graph import _check_rows, _place, _read, _roots, refuse_mask
+from ..._graph_arrays import read_array
+from ..._write_graph import _check_rows, _place, _roots, refuse_mask
 from ...errors import ConfigError, DataError
 from .renumber import NAME
 
@@ -15,14 +16,14 @@ def open_arrays(node_arrays, roots, renumbered):
     node_arrays: paths of .npy files, by name. roots: paths by name, of .npy files or of texts with
     a node on each line. renumbered: lines are ids, not numbers, and are read by place_arrays.
     """
-    arrays = {f"node_feature/{name}": _read(f"node_feature/{name}", path)
+    arrays = {f"node_feature/{name}": read_array(f"node_feature/{name}", path)
               for name, path in node_arrays}
     for name, path in roots:
         if path.endswith(".npy"):
-            arrays[f"roots/{name}"] = _read(f"roots/{name}", path)
+            arrays[f"roots/{name}"] = read_array(f"roots/{name}", path)
         else:
             lines = _lines(path)
-            arrays[f"roots/{name}"] = lines if renumbered else _read(
+            arrays[f"roots/{name}"] = lines if renumbered else read_array(
                 f"roots/{name}", _whole_numbers(path, lines))
     return arrays
 
@@ -43,7 +44,7 @@ def place_arrays(folder, arrays, nodes, edges):
         if isinstance(array, list):
             _refuse_mask(name, array, nodes)
             numbers = _ids(folder) if numbers is None else numbers
-            array = _read(name, _found(name, array, numbers))
+            array = read_array(name, _found(name, array, numbers))
         if name.startswith("roots/"):
             array = _roots(name, array, nodes)
         _check_rows(name, array, nodes, edges)
