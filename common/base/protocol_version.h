@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// Version 3: specs and static data have named tables.
-inline constexpr std::uint32_t kProtocol = 3;
+/// Version 4: consumers deal steps to the workers of a list, where dispatchers leased them.
+inline constexpr std::uint32_t kProtocol = 4;
 
 /// The version of what workers measure for columns.
 inline constexpr std::uint32_t kMeasuring = 1;

@@ -24,11 +24,6 @@ std::string Position::ToString() const {
   return fmt::format("epoch {}, example {}", epoch, example);
 }
 
-std::uint32_t ShardStepsOf(std::uint64_t window, std::uint64_t workers) {
-  constexpr std::uint64_t kLongest = 64;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(window / (2 * workers), 1, kLongest));
-}
-
 Result<StepArithmetic> StepArithmetic::Create(const StepOptions& options) {
   const auto& [examples, size, global_size, keep, world_size, unit_rows] = options;
   if (world_size == 0) return InvalidArgument("world size is 0: expected at least 1");
@@ -136,7 +131,7 @@ std::uint64_t StepArithmetic::StepsFrom(std::uint64_t example) const {
   return left / stride_ + (options_.keep && left % stride_ != 0 ? 1 : 0);
 }
 
-std::uint32_t StepArithmetic::ShardSteps(Position at, std::uint32_t most) const {
+std::uint32_t StepArithmetic::RunSteps(Position at, std::uint32_t most) const {
   assert(StepsFrom(at.example) > 0 && most > 0);
   const std::uint64_t steps = std::min<std::uint64_t>(most, StepsFrom(at.example));
   const Position last{at.epoch, at.example + (steps - 1) * stride_};

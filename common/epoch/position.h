@@ -51,10 +51,6 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
-/// How many steps a shard has if `workers` workers share a window of `window` steps: half of each
-/// worker's part, but at least 1 and at most 64. REQUIRES: workers > 0.
-std::uint32_t ShardStepsOf(std::uint64_t window, std::uint64_t workers);
-
 class StepArithmetic {
  public:
   static constexpr std::uint64_t kMaxExamples = std::uint64_t{1} << 62;  // in one epoch
@@ -106,10 +102,9 @@ class StepArithmetic {
   /// The steps from example `from` to the end of its epoch. With 0, this is the number of steps in
   /// a whole epoch.
   std::uint64_t StepsFrom(std::uint64_t example) const;
-  /// How many steps a shard has that begins at `at`. At most `most`. A shard never goes on into the
-  /// next epoch, and a short last step is a shard by itself. REQUIRES: a step lies at `at`, most >
-  /// 0.
-  std::uint32_t ShardSteps(Position at, std::uint32_t most) const;
+  /// How many steps a run has that begins at `at`. At most `most`. A run never goes on into the next
+  /// epoch, and a short last step is a run by itself. REQUIRES: a step lies at `at`, most > 0.
+  std::uint32_t RunSteps(Position at, std::uint32_t most) const;
   /// How many examples `drop` leaves out of an epoch whose steps begin at `example`; 0 with `keep`.
   std::uint64_t LeftOut(std::uint64_t example = 0) const;
 

@@ -16,8 +16,8 @@ void ToProto(Position position, v1::Position* to) {
   to->set_example(position.example);
 }
 
-Position PositionOf(const v1::Shard& shard, std::uint64_t batch) {
-  return {shard.epoch(), shard.position() + batch * shard.stride()};
+Position PositionOf(const v1::Run& run, std::uint64_t step) {
+  return {run.epoch(), run.position() + step * run.stride()};
 }
 
 }  // namespace millrace

@@ -18,7 +18,7 @@ void ToProto(Number number, v1::Number* to);
 Position FromProto(const v1::Position& position);
 void ToProto(Position position, v1::Position* to);
 
-/// The position of batch `batch` of a shard; batches count from 0.
-Position PositionOf(const v1::Shard& shard, std::uint64_t batch = 0);
+/// The position of step `step` of a run; steps count from 0.
+Position PositionOf(const v1::Run& run, std::uint64_t step = 0);
 
 }  // namespace millrace
