@@ -9,7 +9,6 @@ namespace millrace {
 enum class Mutant : std::uint8_t {
   kNoMutant,
   kNextNeedsCredit,          // a batch that the consumer needs next waits for credit
-  kRoomIgnored,              // a worker builds everything that it has leases for
   kCreditBeyondMemory,       // a consumer gives more credit than it has memory for
   kPositionOffByOne,         // a session begins one step late
   kPositionMovesOnReceipt,   // the position moves when a batch arrives, not when the loop takes it
@@ -20,16 +19,13 @@ enum class Mutant : std::uint8_t {
   kWelcomeBeforeCommit,      // a job begins before its record is on disk
   kStoreFenceOff,            // the store accepts writes of any term
   kLowerTermObeyed,          // peers obey a dispatcher whose term has ended
-  kFailingWorkerGivenAgain,  // a consumer gets leases on a worker that failed it
-  kSelfLeaseOff,             // nobody leases while there is no dispatcher
   kCopiesNotCompared,        // the digest of a second copy is not compared
-  kLapsedLeaseKept,          // the leases of a failed worker stay with it
+  kFailedAsksKept,           // what a failed worker was asked for is asked of nobody else
   kSilentWorkerTrusted,      // a consumer keeps waiting for a silent worker that owes it a batch
-  kLeasesAskedLate,          // a window that opens is reported only with the next regular report
   kLostBatchAwaited,         // a consumer does not compare the batches that came with those sent
   kDataDigestIgnored,        // plans go to workers with other data under the dataset's id
   kFirstDatasetOnly,         // of a plan's datasets, workers are asked only for the first
-  kUnreadyWorkerLeased,      // leases go to workers that have not compiled the plan
+  kUnreadyWorkerListed,      // lists have workers that have not compiled the plan
   kFailedPlanKept,           // a plan that once failed at a worker fails there for ever
   kDamageIgnored,            // a worker goes on with a plan whose files it has found bad
   kHopelessJobWaits,         // a job waits for ever if its last worker has lost its data
@@ -43,8 +39,21 @@ enum class Mutant : std::uint8_t {
   kTriesNotCounted,          // a batch that code of a user fails to build is tried everywhere
   kTriesCountedTogether,     // tries of different batches count as tries of one
   kFailedPlaceGivenAgain,    // a worker gets a batch again that a user's code failed to build there
+  kNextNeedsSlot,            // the loop's next step waits for a slot
+  kBuiltCountsAsLate,        // a batch that waits for credit counts as late
+  kBuiltTakesSlots,          // a batch that waits for credit takes a slot
+  kNothingSkipped,           // a slow worker gets the lowest free step
+  kCopiesUnlimited,          // every late step is copied
+  kCopyToLateMember,         // a copy goes to a worker that is later than the step
+  kAsksBeforeFirstWord,      // a worker is asked before it has spoken
+  kUnknownTimeIsZero,        // a worker that has built nothing counts as the fastest
+  kOwnHostOnly,              // workers elsewhere are not asked if the own host has one
+  kEmptyListObeyed,          // a new dispatcher's first list removes members
+  kLoopWaitsCounted,         // a step's time counts what the loop waited
+  kTwinsIgnored,             // a step goes elsewhere though a worker has it for a twin
+  kBothTwinsMove,            // of two twins, each moves to the other one's worker
 };
-inline constexpr int kMutants = 35;
+inline constexpr int kMutants = 44;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

@@ -150,12 +150,11 @@ bool Attach::OnMessage(StreamId stream, const v1::AttachResponse& message, Time 
   return true;
 }
 
-Status Attach::OnWelcome(const v1::Welcome& welcome, WorkerBook& workers, Time now) {
+Status Attach::OnWelcome(const v1::Welcome& welcome, Time now) {
   session_ = FromProto(welcome.session());
   StopWaiting();
   const Result<Fingerprint> fingerprint = Fingerprint::FromString(welcome.fingerprint());
   if (!fingerprint.ok()) return fingerprint.status().WithContext("the dispatcher's welcome");
-  for (const v1::WorkerRef& worker : welcome.workers()) workers.Learn(FromProto(worker));
   context_.stale.MarkReport();
   reported_ = now + -kReportApart;
   if (admission_) {
@@ -184,7 +183,7 @@ Status Attach::OnWelcome(const v1::Welcome& welcome, WorkerBook& workers, Time n
   return OkStatus();
 }
 
-void Attach::OnLeased() { StopWaiting(); }
+void Attach::OnMembers() { StopWaiting(); }
 
 void Attach::StopWaiting() {
   waiting_why_.clear();
@@ -232,11 +231,11 @@ Status Attach::CheckTimes(Time now) {
   return OkStatus();
 }
 
-bool Attach::ReportDue(bool bye, bool leases_run_short, Time now) const {
+bool Attach::ReportDue(bool bye, Time now) const {
   if (attach_.stream == 0 || attach_.writing || attach_.bye_sent) return false;
   if (bye) return true;
   const Duration apart = context_.stale.report() ? kReportApart : kReportEvery;
-  return attach_.heard_any && (now >= reported_ + apart || leases_run_short);
+  return attach_.heard_any && now >= reported_ + apart;
 }
 
 void Attach::SendReport(bool bye, std::optional<v1::Report> report, const std::string& error,

@@ -1,5 +1,5 @@
 // A session's stream to the dispatcher. This part decides when the stream is opened and given up,
-// and when a report goes out. It handles the messages that come before leases. Other parts decide
+// and when a report goes out. It handles the messages that come before lists. Other parts decide
 // what a report says.
 //
 //   connect   Hello is sent. If the dispatcher is lost or silent, the session tries again, at each
@@ -20,7 +20,6 @@
 #include "client/session/machine/rank_steps.h"
 #include "client/session/machine/session_context.h"
 #include "client/session/machine/session_times.h"
-#include "client/session/machine/worker_book.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
 
@@ -43,11 +42,11 @@ class Attach {
   /// True if the message came on the present stream, from a dispatcher that leads. Only such a
   /// message is to be obeyed.
   bool OnMessage(StreamId stream, const v1::AttachResponse& message, Time now);
-  /// Adds the workers that the Welcome names to `workers`. An error ends the session. REQUIRES:
-  /// OnMessage has just returned true for the message of this Welcome.
-  Status OnWelcome(const v1::Welcome& welcome, WorkerBook& workers, Time now);
-  /// A lease came, so the session no longer waits for the dispatcher.
-  void OnLeased();
+  /// An error ends the session. REQUIRES: OnMessage has just returned true for the message of this
+  /// Welcome.
+  Status OnWelcome(const v1::Welcome& welcome, Time now);
+  /// A list with workers came, so the session no longer waits for one.
+  void OnMembers();
   void OnWritten(StreamId stream);
   /// An error ends the session, since trying again cannot help.
   Status OnClosed(StreamId stream, const Status& status, bool leaving, Time now);
@@ -58,8 +57,7 @@ class Attach {
   /// Says Hello on a new stream. `report` is set if the session is admitted.
   void Connect(std::optional<v1::Report> report, Time now);
   /// Whether a report should be sent now. `bye`: the session has ended, or its user leaves it.
-  /// `leases_run_short`: the report asks for more leases, and so does not wait for its turn.
-  bool ReportDue(bool bye, bool leases_run_short, Time now) const;
+  bool ReportDue(bool bye, Time now) const;
   /// REQUIRES: ReportDue. `error`: why the session ended by itself, with bye; empty: it did not.
   void SendReport(bool bye, std::optional<v1::Report> report, const std::string& error, Time now);
   void AddTimes(NextDue& next) const;

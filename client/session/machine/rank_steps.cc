@@ -1,7 +1,5 @@
 #include "client/session/machine/rank_steps.h"
 
-#include <string>
-
 namespace millrace::client {
 
 RankSteps::RankSteps(const StepArithmetic& steps, std::uint32_t rank, Position start,
@@ -35,49 +33,22 @@ Position RankSteps::At(std::uint64_t index) const {
   return {start_.epoch + 1 + rest / epoch_steps_, rest % epoch_steps_ * steps_.stride()};
 }
 
-Shard RankSteps::CutTo(const Shard& shard, std::uint64_t from, std::uint64_t end) const {
-  const std::uint64_t skipped = from - Index(shard.at);
-  Shard cut = shard;
-  cut.at.example += skipped * shard.stride;
-  cut.first_example += skipped * shard.stride;
-  cut.batches = static_cast<std::uint32_t>(end - from);
-  return cut;
-}
-
-Shard RankSteps::ShardAt(std::uint64_t first, std::uint32_t batches) const {
+v1::Run RankSteps::RunAt(std::uint64_t first, std::uint32_t steps) const {
   const Position at = At(first);
   const ExampleRange examples = steps_.RankExamples(at, rank_);
-  return {at, steps_.stride(), examples.first, examples.count, steps_.ShardSteps(at, batches)};
+  v1::Run run;
+  run.set_epoch(at.epoch);
+  run.set_position(at.example);
+  run.set_stride(steps_.stride());
+  run.set_first_example(examples.first);
+  run.set_examples(examples.count);
+  run.set_steps(steps_.RunSteps(at, steps));
+  return run;
 }
 
-Status RankSteps::Check(const Shard& shard) const {
-  if (!Contains(shard.at)) {
-    return InvalidArgument("a shard at " + shard.at.ToString() +
-                           ", where this session has no step");
-  }
-  const std::uint64_t steps_left = steps_.StepsFrom(shard.at.example);
-  if (shard.batches == 0 || shard.batches > steps_left) {
-    return InvalidArgument("a shard of " + std::to_string(shard.batches) + " batches at " +
-                           shard.at.ToString() + ", where the epoch has " +
-                           std::to_string(steps_left) + " more steps");
-  }
-  if (shard.batches > 1 && shard.stride != steps_.stride()) {
-    return InvalidArgument("a shard with a stride of " + std::to_string(shard.stride) +
-                           " examples, expected " + std::to_string(steps_.stride()));
-  }
-  const std::uint64_t first = Index(shard.at);
-  for (const std::uint64_t k : {std::uint64_t{0}, std::uint64_t{shard.batches} - 1}) {
-    const ExampleRange expected = Examples(first + k);
-    const ExampleRange got{shard.first_example + k * shard.stride, shard.examples};
-    if (got != expected) {
-      return InvalidArgument("a shard whose batch at " + At(first + k).ToString() + " holds " +
-                             std::to_string(got.count) + " examples from place " +
-                             std::to_string(got.first) + ", expected " +
-                             std::to_string(expected.count) + " from " +
-                             std::to_string(expected.first));
-    }
-  }
-  return OkStatus();
+bool RankSteps::BreaksRuns(std::uint64_t step) const {
+  const Position at = At(step);
+  return at.example == 0 || steps_.IsTail(at);
 }
 
 }  // namespace millrace::client

@@ -4,12 +4,13 @@
 // Immutable; thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
-#include "client/session/machine/lease.h"
 #include "common/base/result.h"
 #include "common/epoch/position.h"
+#include "millrace/v1/common.pb.h"
 
 namespace millrace::client {
 
@@ -34,17 +35,17 @@ class RankSteps {
   std::uint64_t Index(Position at) const;
   Position At(std::uint64_t index) const;
   ExampleRange Examples(std::uint64_t index) const { return steps_.RankExamples(At(index), rank_); }
-  /// The part of a shard with the steps [from, end). REQUIRES: from < end, and the shard has all
-  /// these steps.
-  Shard CutTo(const Shard& shard, std::uint64_t from, std::uint64_t end) const;
+  /// The run that begins at step `first` and has at most `steps` steps. It does not cross the end of
+  /// its epoch, and a cut last step is a run of its own. REQUIRES: `first` is less than end(), and
+  /// `steps` is not 0.
+  v1::Run RunAt(std::uint64_t first, std::uint32_t steps) const;
+  /// Whether every run ends before this step: it begins an epoch, or is a cut last step.
+  bool BreaksRuns(std::uint64_t step) const;
 
-  /// The shard that begins at step `first` and has at most `batches` steps. It does not cross the
-  /// end of its epoch, and a cut last step is a shard of its own. REQUIRES: `first` is less than
-  /// end(), and `batches` is not 0.
-  Shard ShardAt(std::uint64_t first, std::uint32_t batches) const;
-
-  /// InvalidArgument, with expected and got, unless the shard is a run of this rank's steps.
-  Status Check(const Shard& shard) const;
+  /// Calls `take` with each step of this session that a run from the wire names, up to
+  /// `end` - 1. Steps that are not of this session are left out.
+  template <class Take>
+  void ForEach(const v1::Run& run, std::uint64_t end, Take take) const;
 
  private:
   StepArithmetic steps_;
@@ -54,5 +55,15 @@ class RankSteps {
   std::uint64_t epoch_steps_;
   std::uint64_t end_ = kNoEnd;
 };
+
+template <class Take>
+void RankSteps::ForEach(const v1::Run& run, std::uint64_t end, Take take) const {
+  const Position at{run.epoch(), run.position()};
+  if (run.steps() == 0 || !Contains(at)) return;
+  const std::uint64_t first = Index(at);
+  const std::uint64_t left = steps_.StepsFrom(at.example);
+  const std::uint64_t last = std::min(end, first + std::min<std::uint64_t>(left, run.steps()));
+  for (std::uint64_t step = first; step < last; ++step) take(step);
+}
 
 }  // namespace millrace::client

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "client/session/machine/lease.h"
+#include "client/session/machine/worker_address.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/base/time.h"
@@ -54,7 +54,6 @@ using Action =
 
 /// The facts that the machine needs about a complete batch whose digest was checked.
 struct Arrival {
-  Number lease;
   Position at;
   Digest128 digest;         // of header and payload
   std::uint64_t bytes = 0;  // packed
@@ -73,7 +72,7 @@ enum class Verdict {
   kTaken,      // it is the session's copy of that step: keep it for the loop
   kDuplicate,  // another copy came first
   kUnwanted,   // the session does not need that step now
-  kWrong,      // not what the lease says: its worker has been given up
+  kWrong,      // not the batch of that step: its worker has been given up
 };
 
 /// The facts that a session knows from its first Welcome on.

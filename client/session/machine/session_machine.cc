@@ -13,19 +13,25 @@ namespace {
 // once a second. That time does not mean that others were silent.
 constexpr Duration kStoodStill = std::chrono::seconds(2);
 
+// Steps are dealt so far apart, unless somebody waits: so that one look at all workers serves many
+// small batches.
+constexpr Duration kProvideApart = std::chrono::milliseconds(5);
+
 }  // namespace
 
 SessionMachine::SessionMachine(SessionMachineOptions options, std::function<double()> random,
                                std::shared_ptr<Logger> logger)
     : context_{std::move(options), std::move(logger), {}, {}},
+      asks_([this](std::uint64_t step) { return attach_.steps().BreaksRuns(step); }),
       attach_(context_, std::move(random)),
       stock_(context_, attach_),
-      supply_(context_, attach_, stock_, leases_, workers_),
-      self_leases_(context_, attach_, stock_, leases_, workers_),
+      dealing_(context_, attach_, stock_, pace_, workers_, asks_),
+      streams_(context_, dealing_, workers_, asks_),
+      supply_(context_, attach_, stock_, asks_, workers_, dealing_),
       waits_(attach_, stock_, supply_),
-      grants_(context_, attach_, stock_, supply_, waits_, leases_, workers_),
+      grants_(context_, attach_, stock_, asks_, dealing_, workers_),
       tuning_(context_),
-      report_({attach_, stock_, leases_, workers_, supply_, self_leases_, waits_}) {}
+      report_({attach_, stock_, asks_, workers_, supply_, dealing_, streams_, pace_, waits_}) {}
 
 void SessionMachine::Start(Time now) {
   now_ = now;
@@ -47,16 +53,27 @@ void SessionMachine::Enter(Time now) {
 
 void SessionMachine::Settle(Time now) {
   CheckTimes(now);
-  if (attach_.admission() && status_.ok()) {
-    if (grants_.Due(now)) {
-      supply_.CutLeases();
-      self_leases_.LeaseToItself(now);
-      grants_.Give(now);
-    }
-    grants_.SendWantsWhereDue(now);
-  }
+  if (attach_.admission() && status_.ok()) Provide(now);
   SendReportWhereDue(now);
   if (waits_.Update(!status_.ok(), now)) context_.stale.MarkReport();
+}
+
+void SessionMachine::Provide(Time now) {
+  StaleMarks& stale = context_.stale;
+  const bool looks = dealing_.LookDue(now);
+  if (looks) dealing_.Look(now);
+  if (looks || stale.grants_due() || (stale.grants() && now >= provided_ + kProvideApart)) {
+    stale.Granted();
+    provided_ = now;
+    dealing_.Deal(now);
+    streams_.Open(now);
+    grants_.GiveCredit();
+    if (std::exchange(wanted_more_, dealing_.wants_more()) != dealing_.wants_more()) {
+      workers_.MarkStale(false);
+      stale.MarkReport();
+    }
+  }
+  grants_.SendWantsWhereDue(now);
 }
 
 void SessionMachine::End(const Status& status) {
@@ -79,21 +96,23 @@ void SessionMachine::OnAttachMessage(StreamId stream, const v1::AttachResponse& 
   if (status_.ok() && attach_.OnMessage(stream, message, now)) {
     if (message.has_welcome()) {
       const bool admitted = attach_.admission().has_value();
-      self_leases_.OnWelcome(now);
-      const Status welcome = attach_.OnWelcome(message.welcome(), workers_, now);
+      const Status welcome = attach_.OnWelcome(message.welcome(), now);
       if (!welcome.ok()) End(welcome);
       if (!admitted && attach_.admission()) {
         stock_.OnAdmitted();
         tuning_.Start(report_.Counted(), now);
       }
     }
-    if (attach_.admission() && message.leases_size() > 0 && supply_.OnLeases(message)) {
-      attach_.OnLeased();
-      self_leases_.OnLeased();
-    }
-    context_.stale.MarkGrantsDue();
+    if (attach_.admission() && message.has_list()) TakeList(message, now);
   }
   Settle(now);
+}
+
+void SessionMachine::TakeList(const v1::AttachResponse& message, Time now) {
+  if (!list_.Take(message.list(), message.term(), now)) return;
+  workers_.SetList(list_.Members());
+  if (!workers_.members().empty()) attach_.OnMembers();
+  context_.stale.MarkGrantsDue();
 }
 
 void SessionMachine::OnAttachWritten(StreamId stream, Time now) {
@@ -111,9 +130,7 @@ void SessionMachine::OnAttachClosed(StreamId stream, const Status& status, Time 
 
 void SessionMachine::SendReportWhereDue(Time now) {
   const bool bye = leaving_ || !status_.ok();
-  const bool leases_run_short = attach_.admission() && stock_.LeasesRunShort();
-  if (!attach_.ReportDue(bye, leases_run_short, now)) return;
-  if (!bye) stock_.OnReport();
+  if (!attach_.ReportDue(bye, now)) return;
   std::optional<v1::Report> report = MakeReport(now);
   // A session that is not admitted yet has nothing to report. It sends an empty report, so that the
   // dispatcher hears from it.
@@ -178,20 +195,30 @@ void SessionMachine::OnBatchesClosed(StreamId stream, const Status& status, Time
 
 // --- the loop ---------------------------------------------------------------------------------
 
+void SessionMachine::OnLoopAsks(Time now) {
+  Enter(now);
+  pace_.OnAsks(now);
+  Settle(now);
+}
+
 void SessionMachine::OnTaken(Time now) {
   Enter(now);
+  pace_.OnTaken(now);
   stock_.Take();
+  asks_.Pass(stock_.next());
   tuning_.OnTaken(stock_);
   workers_.ForgetRefusals(stock_.next());
   waits_.OnTaken(now);
   context_.stale.MarkReport();
   context_.stale.MarkGrants();
+  if (asks_.free().IsFree(stock_.next())) context_.stale.MarkGrantsDue();
   workers_.MarkStale(false);
   Settle(now);
 }
 
 void SessionMachine::SetWaiting(bool waiting, Time now) {
   Enter(now);
+  if (waiting) pace_.OnAsks(now);
   waits_.Set(waiting, now);
   Settle(now);
 }
@@ -222,10 +249,16 @@ void SessionMachine::CheckTimes(Time now) {
     tuning_told_ = 0;
     AddTuning(report, now);
     attach_.Connect(std::move(report), now);
-    if (attach_.admission()) stock_.OnLeasesAsked();
+  }
+  if (list_.Tick(now)) {
+    workers_.SetList(list_.Members());
+    context_.stale.MarkGrantsDue();
   }
   supply_.CheckTimes(now);
-  if (tuning_.Due(now)) tuning_.Look(report_.Counted(), stock_, workers_.all().size(), now);
+  streams_.CloseUnused(now);
+  if (tuning_.Due(now)) {
+    tuning_.Look(report_.Counted(), stock_, {workers_.members().size(), dealing_.wants_more()}, now);
+  }
 }
 
 Status SessionMachine::CheckReadTime(Time now) const {
@@ -243,8 +276,13 @@ Time SessionMachine::NextTick() const {
   NextDue next(now_);
   if (!status_.ok()) return next.due();
   attach_.AddTimes(next);
-  grants_.AddTimes(next);
-  self_leases_.AddTimes(next);
+  if (attach_.admission()) {
+    if (context_.stale.grants()) next.At(provided_ + kProvideApart);
+    dealing_.AddTimes(next);
+    streams_.AddTimes(next);
+    grants_.AddTimes(next);
+  }
+  list_.AddTimes(next);
   supply_.AddTimes(next);
   tuning_.AddTimes(next);
   if (waits_.waiting() && context_.options.read_timeout > Duration{0}) {

@@ -4,24 +4,28 @@
 // Every event is one call. After it, TakeActions returns the actions that follow from it, in order.
 // Time never goes back between two calls. The caller calls Tick at NextTick(), or earlier.
 //
-//   dispatcher  OnAttach...   Welcome, leases and pulses come; Hello and reports go
+//   dispatcher  OnAttach...   Welcome, lists and pulses come; Hello and reports go
 //   workers     OnBatches...  one stream for each worker: parts come, want lists go
 //   loop        OnTaken, SetWaiting, SetLoopHolds
 //
 // The loop takes step `next` when it is held. So it takes each step of the rank once, in order. The
-// batches that are held and those that may still come fit the window together. The window is a
-// number of batches; it follows from prefetch_bytes and the mean size of the batches seen. The step
-// `next` always has a place beyond prefetch_bytes.
+// batches that are here and those that may come fit prefetch_bytes together. The step `next` always
+// has a place beyond prefetch_bytes.
+//
+// The dispatcher says which workers may build for the session (the list), and the session decides
+// which of them builds which step. So it goes on without a dispatcher.
 //
 // The machine passes each event to the part that it concerns, and then does what follows from it.
 // The parts are:
 //
 //   attach       the dispatcher's stream
-//   stock        what is held for the loop, and the window
-//   supply       what workers send, and their leases; lease_book and worker_book have the facts
-//   self_leases  leases without a dispatcher
-//   grants       room, credit and streams for workers
-//   waits        what the loop waits for
+//   list         the members, as dispatchers name them; worker_book has what is known of each
+//   stock        what is held for the loop, and how much more may come
+//   dealing      which worker is asked for which step; ask_book has the asks
+//   streams      to which workers there are streams
+//   supply       what workers send
+//   grants       credit and want lists for workers
+//   pace, waits  when the loop needs a step, and what it waits for
 //   report       what the dispatcher and the user are told
 //
 // Not thread-safe.
@@ -34,20 +38,23 @@
 #include <string>
 #include <vector>
 
+#include "client/session/machine/ask_book.h"
 #include "client/session/machine/attach.h"
+#include "client/session/machine/dealing.h"
 #include "client/session/machine/grants.h"
-#include "client/session/machine/lease_book.h"
+#include "client/session/machine/loop_pace.h"
 #include "client/session/machine/rank_steps.h"
-#include "client/session/machine/self_leases.h"
 #include "client/session/machine/session_actions.h"
 #include "client/session/machine/session_context.h"
 #include "client/session/machine/session_report.h"
 #include "client/session/machine/session_tuning.h"
 #include "client/session/machine/stats.h"
 #include "client/session/machine/stock.h"
+#include "client/session/machine/streams.h"
 #include "client/session/machine/supply.h"
 #include "client/session/machine/waits.h"
 #include "client/session/machine/worker_book.h"
+#include "client/session/machine/worker_list.h"
 #include "common/base/log.h"
 #include "common/base/time.h"
 
@@ -84,6 +91,8 @@ class SessionMachine {
   void OnBatchesWritten(StreamId stream, Time now);
   void OnBatchesClosed(StreamId stream, const Status& status, Time now);
 
+  /// The loop asks for step next(). SetWaiting and OnTaken imply it.
+  void OnLoopAsks(Time now);
   /// The loop takes step next(). REQUIRES: holds(next()).
   void OnTaken(Time now);
   /// The loop waits for next(), or no longer does.
@@ -108,16 +117,16 @@ class SessionMachine {
   const RankSteps& steps() const { return attach_.steps(); }
   std::uint64_t next() const { return stock_.next(); }
   bool holds(std::uint64_t step) const { return stock_.holds(step); }
-  /// The number of batches that may be held or under way together.
+  /// The number of batches from next() on that may be here or on their way together.
   std::uint64_t window() const { return stock_.window(); }
-  /// The number of batches from next() on that should be leased. It can be larger than the window.
-  /// Leases cost no memory, and with a small window the loop would otherwise wait for the next
-  /// report.
-  std::uint64_t lease_window() const { return stock_.lease_window(); }
   std::uint64_t held_batches() const { return stock_.held_batches(); }
   std::uint64_t held_bytes() const { return stock_.held_bytes(); }
   std::uint64_t largest_bytes() const { return stock_.largest_bytes(); }
-  const LeaseBook& leases() const { return leases_; }
+  const AskBook& asks() const { return asks_; }
+  /// Whether a free step within reach finds no slot at any worker.
+  bool wants_more() const { return dealing_.wants_more(); }
+  /// The ask that the last batch has answered; unset if it was not asked of its worker.
+  const std::optional<Ask>& answered() const { return supply_.answered(); }
   const WorkerBook& workers() const { return workers_; }
   std::uint64_t highest_term() const { return attach_.highest_term(); }
   /// No batch may be larger than this. A receiver checks it before it takes memory.
@@ -138,6 +147,9 @@ class SessionMachine {
   /// An error once the loop has waited for the next batch as long as it may.
   Status CheckReadTime(Time now) const;
   void SendReportWhereDue(Time now);
+  void TakeList(const v1::AttachResponse& message, Time now);
+  /// Deals steps, opens streams and gives credit if that is due, and tells the workers.
+  void Provide(Time now);
   /// Returns none before the session is admitted.
   std::optional<v1::Report> MakeReport(Time now) const;
   /// Adds how the session is tuned if the dispatcher does not know it.
@@ -148,14 +160,19 @@ class SessionMachine {
   bool leaving_ = false;
   Time now_;
 
-  LeaseBook leases_;
+  AskBook asks_;
   WorkerBook workers_;
+  WorkerList list_;
+  LoopPace pace_;
   Attach attach_;
   Stock stock_;
+  Dealing dealing_;
+  Streams streams_;
   Supply supply_;
-  SelfLeases self_leases_;
   Waits waits_;
   Grants grants_;
+  Time provided_;
+  bool wanted_more_ = false;  // as workers were told
   SessionTuning tuning_;
   std::uint64_t tuning_told_ = 0;  // SessionTuning::changes() as the dispatcher knows them
   const SessionReport report_;

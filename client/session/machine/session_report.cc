@@ -9,21 +9,13 @@
 namespace millrace::client {
 
 v1::Report SessionReport::Make(bool ended, Time now) const {
-  const auto& [attach, stock, leases, workers, supply, self_leases, waits] = parts_;
+  const auto& [attach, stock, asks, workers, supply, dealing, streams, pace, waits] = parts_;
   v1::Report report;
   ToProto(attach.steps().At(stock.next()), report.mutable_next());
-  report.set_window(ended ? 0 : static_cast<std::uint32_t>(stock.lease_window()));
-  for (const auto& [id, held] : leases.all()) {
-    const std::uint64_t from = std::max(held.shard_first, stock.next());
-    if (from >= held.end) continue;
-    // The dispatcher needs only the worker's number.
-    v1::Lease& lease = *report.add_held();
-    ToProto(held.lease.id, lease.mutable_id());
-    ToProto(attach.steps().CutTo(held.lease.shard, from, held.end), lease.mutable_shard());
-    ToProto(held.lease.worker.id, lease.mutable_worker()->mutable_id());
-    lease.set_copy(held.lease.copy);
-  }
-  if (supply.last_lease().is_set()) ToProto(supply.last_lease(), report.mutable_last_lease());
+  report.set_asks(!ended && dealing.wants_more());
+  report.set_step_ms(1e3 * pace.step_seconds());
+  report.set_used(static_cast<std::uint32_t>(streams.MembersUsed()));
+  AddAsks(now, report);
   for (const auto& [id, link] : workers.all()) {
     if (link.failing_until <= now && !link.refusal && link.tried.empty()) continue;
     v1::Failing* failing = report.add_failing();
@@ -42,17 +34,9 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
       batch->set_reason(why);
     }
   }
-  if (waits.waiting() && !stock.holds(stock.next()) && now - waits.waiting_since() >= kLate) {
-    const HeldLease* late = leases.Covering(stock.next());
-    const WorkerLink* worker = supply.NextWorker();
-    if (late != nullptr && worker != nullptr && worker->stream.heard_any) {
-      ToProto(late->lease.id, report.mutable_late());
-    }
-  }
   v1::Grants* grants = report.mutable_grants();
   grants->set_window(static_cast<std::uint32_t>(stock.window()));
   for (const auto& [id, link] : workers.all()) {
-    grants->set_room(grants->room() + static_cast<std::uint32_t>(link.room));
     grants->set_credit_bytes(grants->credit_bytes() + link.credit_left());
   }
   report.set_buffered_batches(static_cast<std::uint32_t>(stock.held_batches()));
@@ -65,7 +49,12 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
   counters->set_bytes(counted.bytes);
   counters->set_duplicates(counted.duplicates);
   counters->set_duplicate_mismatches(counted.duplicate_mismatches);
-  counters->set_self_leases(counted.self_leases);
+  counters->set_asks_first(counted.asks_first);
+  counters->set_asks_copy(counted.asks_copy);
+  counters->set_asks_moved(counted.asks_moved);
+  counters->set_moved_failed(counted.moved_failed);
+  counters->set_moved_drained(counted.moved_drained);
+  counters->set_moved_refused(counted.moved_refused);
   counters->set_wire_bytes(counted.wire_bytes);
   for (std::size_t i = 1; i < kDropReasons; ++i) {
     if (counted.dropped[i] == 0) continue;
@@ -91,11 +80,25 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
   return report;
 }
 
+void SessionReport::AddAsks(Time now, v1::Report& report) const {
+  std::uint32_t built = 0;
+  double due = 0;
+  for (const auto& [step, asks] : parts_.asks.steps()) {
+    if (asks.is_built()) {
+      ++built;
+    } else {
+      due = std::max(due, ToSeconds(now - asks.all().front().due));
+    }
+  }
+  report.set_asked(static_cast<std::uint32_t>(parts_.asks.steps().size()));
+  report.set_built(built);
+  report.set_due_seconds(due);
+}
+
 SessionStats SessionReport::Counted() const {
   SessionStats counted;
   parts_.stock.AddTo(counted);
   parts_.supply.AddTo(counted);
-  parts_.self_leases.AddTo(counted);
   parts_.waits.AddTo(counted);
   return counted;
 }

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "client/session/machine/attach.h"
-#include "client/session/machine/lease_book.h"
-#include "client/session/machine/self_leases.h"
+#include "client/session/machine/ask_book.h"
+#include "client/session/machine/dealing.h"
+#include "client/session/machine/loop_pace.h"
 #include "client/session/machine/stats.h"
 #include "client/session/machine/stock.h"
+#include "client/session/machine/streams.h"
 #include "client/session/machine/supply.h"
 #include "client/session/machine/waits.h"
 #include "client/session/machine/worker_book.h"
@@ -16,17 +18,16 @@ namespace millrace::client {
 
 class SessionReport {
  public:
-  /// If the loop has waited for this long, the report names the lease that is late.
-  static constexpr Duration kLate = std::chrono::seconds(1);
-
   /// The parts that reports describe.
   struct Parts {
     const Attach& attach;
     const Stock& stock;
-    const LeaseBook& leases;
+    const AskBook& asks;
     const WorkerBook& workers;
     const Supply& supply;
-    const SelfLeases& self_leases;
+    const Dealing& dealing;
+    const Streams& streams;
+    const LoopPace& pace;
     const Waits& waits;
   };
 
@@ -39,6 +40,8 @@ class SessionReport {
   SessionStats Counted() const;
 
  private:
+  void AddAsks(Time now, v1::Report& report) const;
+
   const Parts parts_;
 };
 

@@ -17,8 +17,8 @@ namespace {
 constexpr double kCoverSeconds = 4;
 constexpr double kCoverBytes = 16 << 20;
 constexpr double kLeastCover = 2;
-/// A session begins with kCoverBytes or, if these are more, the bytes of so many batches: leases of
-/// several workers, so that several build for it.
+/// A session begins with kCoverBytes or, if these are more, the bytes of so many batches, so that
+/// several workers build for it.
 constexpr double kFirstBatches = 32;
 /// Fewer bytes are worth a change if they are at most such a share of the present ones.
 constexpr double kWorthIt = 0.75;
@@ -94,7 +94,7 @@ double SessionTuning::Enough(double cover, const Stock& stock, std::size_t worke
   return held - std::max(0.0, static_cast<double>(fewest) - cover);
 }
 
-void SessionTuning::Propose(const Stock& stock, std::size_t workers) {
+void SessionTuning::Propose(const Stock& stock, Supplied supplied) {
   seconds_.push_back(second_);
   if (seconds_.size() > tune::Tuner::kCalm) seconds_.pop_front();
   tune::Setting& ahead = settings_[kAhead];
@@ -112,12 +112,13 @@ void SessionTuning::Propose(const Stock& stock, std::size_t workers) {
   const double missing = 1.5 * (longest_wait * rate + 1) * mean;
   ahead.up = std::max(2 * ahead.value, ahead.value + missing);
   const double cover = std::max(kLeastCover, std::min(kCoverSeconds * rate, kCoverBytes / mean));
-  const double enough = std::max(Enough(cover, stock, workers) * mean, mean);
+  const double enough = std::max(Enough(cover, stock, supplied.workers) * mean, mean);
   const bool worth_it = seconds_.size() == tune::Tuner::kCalm && enough <= kWorthIt * ahead.value;
   ahead.down = worth_it ? enough : ahead.value;
+  if (supplied.wants_more) ahead.up = ahead.down = ahead.value;
 }
 
-void SessionTuning::Look(const SessionStats& counted, const Stock& stock, std::size_t workers,
+void SessionTuning::Look(const SessionStats& counted, const Stock& stock, Supplied supplied,
                          Time now) {
   const double seconds = ToSeconds(now - began_);
   tune::Sample sample;
@@ -144,7 +145,7 @@ void SessionTuning::Look(const SessionStats& counted, const Stock& stock, std::s
   if ((second_.taken > 0 || sample.waiting > 0) && !drains) {
     if (second_.taken == 0) second_.fewest = 0;
     second_.waited = std::min(waited, seconds);
-    Propose(stock, workers);
+    Propose(stock, supplied);
     if (tuner_.Step(sample, settings_, now)) {
       context_.logger->Info("tuning", {{"decision", tune::ToLine(tuner_.decisions().back())}});
       if (settings_[kAhead].value < static_cast<double>(context_.ahead_bytes)) {

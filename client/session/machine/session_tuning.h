@@ -30,8 +30,12 @@ class SessionTuning {
   void OnTaken(const Stock& stock);
   /// Whether a second is over: then Look has to be called.
   bool Due(Time now) const { return started_ && now - began_ >= kSecond; }
-  /// `counted`: as SessionReport counts. `workers`: that the session has. REQUIRES: Due(now).
-  void Look(const SessionStats& counted, const Stock& stock, std::size_t workers, Time now);
+  struct Supplied {
+    std::size_t workers = 0;  // that the session has
+    bool wants_more = false;  // a step finds no slot: workers are short, and not bytes
+  };
+  /// `counted`: as SessionReport counts. REQUIRES: Due(now).
+  void Look(const SessionStats& counted, const Stock& stock, Supplied supplied, Time now);
   void AddTimes(NextDue& next) const;
 
   void AddTo(v1::Tuning& tuning, Time now) const;
@@ -55,7 +59,7 @@ class SessionTuning {
   void BeginWith(double bytes);
   /// Has the session go by the setting's value.
   void Apply();
-  void Propose(const Stock& stock, std::size_t workers);
+  void Propose(const Stock& stock, Supplied supplied);
   /// How many batches ahead suffice, so that `cover` are left at the worst moment.
   double Enough(double cover, const Stock& stock, std::size_t workers) const;
   /// The most by which the stock fell in the last seconds, from any moment to a later one.

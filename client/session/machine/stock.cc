@@ -12,7 +12,6 @@ namespace {
 // is.
 constexpr std::uint64_t kFirstWindow = 8;
 constexpr std::uint64_t kWindowGrowth = 16;  // in batches, for each batch that came
-constexpr std::uint64_t kLeastLeased = 8;
 // A training loop may hold the batch that it works on and the one before. These two do not make the
 // window smaller.
 constexpr std::uint64_t kFreeLoopHolds = 2;
@@ -65,14 +64,6 @@ bool Stock::SetLoopHolds(std::uint64_t batches) {
   return window() != window_before;
 }
 
-void Stock::OnReport() {
-  taken_between_reports_ = next_ - reported_next_;
-  reported_next_ = next_;
-  if (attach_.admission()) OnLeasesAsked();
-}
-
-void Stock::OnLeasesAsked() { asked_until_ = next_ + lease_window(); }
-
 const Stock::Held* Stock::Find(std::uint64_t step) const {
   const auto it = held_.find(step);
   return it == held_.end() ? nullptr : &it->second;
@@ -111,28 +102,6 @@ std::uint64_t Stock::window() const {
   const std::uint64_t loop = loop_holds_ - std::min(loop_holds_, kFreeLoopHolds);
   batches = batches > loop + 1 ? batches - loop : 1;
   return std::min(batches, attach_.steps().end() - next_);
-}
-
-std::uint64_t Stock::lease_window() const {
-  // This is several times as many batches as the loop takes before the leases that the next report
-  // asks for have come. It is not more, since a worker that joins gets no part of what is leased
-  // already.
-  const std::uint64_t batches = std::max(kLeastLeased, 4 * taken_between_reports_);
-  return std::min({std::max(window(), batches), kLargestWindow, attach_.steps().end() - next_});
-}
-
-bool Stock::LeasesRunShort() const {
-  // This is true each time the loop has taken half of a window, or the window has doubled. So a
-  // session that begins, or a loop that becomes faster, sends only a few reports more.
-  if (IsMutant(Mutant::kLeasesAskedLate)) return false;
-  const std::uint64_t asked = asked_until_ - std::min(asked_until_, next_);
-  return 2 * asked < lease_window();
-}
-
-std::uint64_t Stock::WantedSlots() const {
-  const std::uint64_t window_now = window();
-  const std::uint64_t free = window_now - std::min<std::uint64_t>(window_now, held_.size());
-  return std::max<std::uint64_t>(free, holds(next_) ? 0 : std::min<std::uint64_t>(1, window_now));
 }
 
 }  // namespace millrace::client

@@ -47,12 +47,6 @@ class Stock {
   /// The number of batches that the loop has taken and not dropped yet. Returns true if the window
   /// changes with it.
   bool SetLoopHolds(std::uint64_t batches);
-  /// A report goes out. The lease window follows from the number of batches that the loop takes
-  /// between two reports.
-  void OnReport();
-  /// The dispatcher has been told next() and lease_window(), and will lease the steps of that
-  /// window.
-  void OnLeasesAsked();
 
   std::uint64_t next() const { return next_; }
   bool holds(std::uint64_t step) const { return held_.count(step) != 0; }
@@ -70,16 +64,8 @@ class Stock {
 
   // The functions below REQUIRE that the session is admitted.
   double MeanBytes() const;
-  /// The number of batches that may be held or under way together.
+  /// The number of batches from next() on that may be here or on their way together.
   std::uint64_t window() const;
-  /// The number of batches from next() on that should be leased.
-  std::uint64_t lease_window() const;
-  /// The end of the lease window that the dispatcher was told last.
-  std::uint64_t asked_until() const { return asked_until_; }
-  /// Whether less than half of the present lease window has been asked for.
-  bool LeasesRunShort() const;
-  /// The number of batches that may come besides those that are held.
-  std::uint64_t WantedSlots() const;
 
  private:
   const SessionContext& context_;
@@ -93,9 +79,6 @@ class Stock {
   std::uint64_t largest_bytes_ = 0;
   std::uint64_t arrived_ = 0;
   std::uint64_t loop_holds_ = 0;
-  std::uint64_t reported_next_ = 0;
-  std::uint64_t asked_until_ = 0;
-  std::uint64_t taken_between_reports_ = 0;  // between the last two reports
   SessionStats taken_;                       // counts of the batches that the loop has taken
 };
 

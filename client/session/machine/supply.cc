@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "common/base/mutant.h"
-#include "common/base/protocol_limits.h"
 #include "common/base/refusal.h"
 
 namespace millrace::client {
@@ -16,6 +18,18 @@ namespace {
 // Copies of batches are still read, to be compared, if they are at most this many steps away from
 // the window.
 constexpr std::uint64_t kCompared = 64;
+
+/// A worker's word says how long ago it was told. The rest of the time since then was spent on the
+/// way, there and back.
+void MeasureRoundTrip(WorkerLink::StreamFacts& stream, const v1::Alive& alive, Time now) {
+  if (stream.told == Time{}) return;
+  const double seconds = ToSeconds(now - stream.told) - alive.wants_age_ms() / 1e3;
+  // Otherwise the worker speaks of an earlier list, or has stood still.
+  constexpr double kLongest = 1;
+  if (seconds < 0 || seconds > kLongest) return;
+  stream.round_trip =
+      stream.round_trip == 0 ? seconds : std::min(seconds, 0.8 * stream.round_trip + 0.2 * seconds);
+}
 
 /// Whether a batch that says to hold `got` may be that of the planned units.
 bool HasUnits(const RankSteps& steps, ExampleRange planned, ExampleRange got) {
@@ -27,45 +41,9 @@ bool HasUnits(const RankSteps& steps, ExampleRange planned, ExampleRange got) {
 
 }  // namespace
 
-bool Supply::OnLeases(const v1::AttachResponse& message) {
-  bool added = false;
-  const Number seen = last_lease_;
-  for (const v1::Lease& proto : message.leases()) {
-    const Lease lease = FromProto(proto);
-    last_lease_ = std::max(last_lease_, lease.id);
-    context_.stale.MarkReport();
-    if (lease.id <= seen || leases_.Has(lease.id)) continue;
-    if (const Status status = attach_.steps().Check(lease.shard); !status.ok()) {
-      context_.logger->Warning("bad lease", {{"lease", lease.id.ToString()}, {"why", status}});
-      continue;
-    }
-    // This lease is not held. The next report shows that, so the dispatcher counts the lease as
-    // over.
-    if (leases_.all().size() >= kMaxHeldLeases) continue;
-    WorkerLink& link = workers_.Learn(lease.worker);
-    // A worker that drains builds only what it was told before. So its new leases are not held, and
-    // the next report shows that.
-    link.drains = link.stream.going_away;
-    if (link.drains) continue;
-    leases_.Add(lease, attach_.steps().Index(lease.shard.at));
-    added = true;
-    link.stream.stale = link.stream.urgent = true;
-  }
-  return added;
-}
-
-void Supply::CutLeases() {
-  const auto is_held = [this](std::uint64_t step) { return stock_.holds(step); };
-  if (leases_.Cut(stock_.next(), is_held)) context_.stale.MarkReport();
-}
-
-void Supply::LapseOf(WorkerLink& link) {
-  CutLeases();
-  if (IsMutant(Mutant::kLapsedLeaseKept)) return;
-  lapsed_leases_ += leases_.LapseOf(link.where.id);
+void Supply::MarkMoved() {
   context_.stale.MarkReport();
   context_.stale.MarkGrantsDue();
-  workers_.MarkStale(true);
 }
 
 void Supply::Fail(WorkerLink& link, const Status& why, Time now) {
@@ -76,7 +54,9 @@ void Supply::Fail(WorkerLink& link, const Status& why, Time now) {
   if (link.stream.id != 0) context_.actions.Put(CloseStream{link.stream.id, why});
   workers_.Closed(link);
   workers_.Failed(link, why.message(), now);
-  LapseOf(link);
+  if (IsMutant(Mutant::kFailedAsksKept)) return;
+  moved_failed_ += asks_.TakeBackAll(link.where.id).size();
+  MarkMoved();
 }
 
 void Supply::FailSilent(WorkerLink& link, const std::string& why, Time now) {
@@ -87,7 +67,6 @@ void Supply::FailSilent(WorkerLink& link, const std::string& why, Time now) {
 bool Supply::OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes,
                     Time now) {
   link.stream.heard = now;
-  link.stream.heard_any = true;
   if (const std::uint64_t lost = CountLost(link, part, data_bytes); lost > 0) {
     // The worker counts these batches as sent. It would not send them again on this stream.
     Fail(link,
@@ -98,10 +77,7 @@ bool Supply::OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
   }
   const bool wanted = data_bytes == 0 || OnData(link, part, data_bytes);
   if (part.has_alive()) {
-    link.stream.building.reset();
-    if (part.alive().has_building()) link.stream.building = FromProto(part.alive().building());
-    link.stream.stage = part.alive().stage();
-    link.stream.batches_before = part.alive().batches_before();
+    OnAlive(link, part.alive(), now);
     if (DoesNotHear(link, part.alive(), now)) {
       FailSilent(link,
                  fmt::format("it sends and does not hear: no want list came to it for {:.1f} s",
@@ -111,12 +87,48 @@ bool Supply::OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
     }
   }
   if (part.has_refused()) OnRefused(link, part.refused(), now);
-  if (part.going_away() && !link.stream.going_away) OnGoingAway(link, now);
+  if (part.going_away() && !link.stream.going_away) OnGoingAway(link);
   return wanted;
 }
 
+void Supply::OnAlive(WorkerLink& link, const v1::Alive& alive, Time now) {
+  WorkerLink::StreamFacts& stream = link.stream;
+  const bool is_first = !stream.spoke();
+  const RankSteps& steps = attach_.steps();
+  const std::uint64_t end = std::min(steps.end(), stock_.next() + Dealing::kReach);
+  WorkerWord word;
+  word.slots = alive.slots();
+  word.batch_seconds = std::isfinite(alive.batch_ms()) ? std::max(0.0, alive.batch_ms() / 1e3) : 0;
+  word.threads = std::max(1u, alive.threads_milli()) / 1e3;
+  word.split = std::max(1u, alive.split());
+  word.batches_before = alive.batches_before();
+  for (const v1::Building& build : alive.building()) {
+    const Position at = FromProto(build.at());
+    if (!steps.Contains(at)) continue;
+    word.building.push_back(
+        {steps.Index(at), now + -std::chrono::milliseconds(build.since_ms()), build.stage()});
+  }
+  for (const v1::Run& run : alive.twins()) {
+    steps.ForEach(run, end, [&](std::uint64_t step) { word.twins.insert(step); });
+  }
+  std::set<std::uint64_t> built;
+  for (const v1::Run& run : alive.built()) {
+    steps.ForEach(run, end, [&](std::uint64_t step) { built.insert(step); });
+  }
+  asks_.Tell(link.where.id, built, word.twins);
+  stream.word = std::move(word);
+  MeasureRoundTrip(stream, alive, now);
+  // A drain that an operator has taken back ends with slots.
+  if (stream.word->slots > 0) link.drains = stream.going_away = false;
+  if (stream.word->slots == 0 && !link.drains) OnGoingAway(link);
+  dealing_.MoveToTwins(link, now);
+  // The worker's figures may allow more. The first word is what others wait for, too.
+  if (is_first) context_.stale.MarkGrantsDue();
+  context_.stale.MarkGrants();
+}
+
 bool Supply::DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now) {
-  return link.stream.owes() && now - link.stream.telling_since >= kSilence &&
+  return link.stream.owes && now - link.stream.telling_since >= kSilence &&
          std::chrono::milliseconds(alive.wants_age_ms()) >= kSilence;
 }
 
@@ -134,12 +146,6 @@ bool Supply::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
   stream.receiving_bytes = std::min(part.total_bytes(), stock_.batch_limit_bytes());
   stream.used = std::max(stream.used, part.credit_used());
   stream.mostly_python = part.mostly_python();
-  // The worker has gone on since it told this.
-  if (stream.building == at) {
-    stream.building.reset();
-    stream.stage.clear();
-    stream.batches_before = 0;
-  }
   // This is decided once for each batch, even if the window changes while its parts come.
   if (part.offset() == 0) stream.receiving_wanted = Wants(at);
   const bool wanted = stream.receiving_wanted;
@@ -148,7 +154,6 @@ bool Supply::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
   if (!wanted && is_last) {
     stream.receiving.reset();
     stream.receiving_bytes = 0;
-    stream.owed -= std::min<std::uint64_t>(stream.owed, 1);
     stream.stale = true;
     context_.stale.MarkGrants();
   }
@@ -159,71 +164,68 @@ bool Supply::Wants(Position at) const {
   if (!attach_.steps().Contains(at)) return false;
   const std::uint64_t step = attach_.steps().Index(at);
   if (step + kCompared < stock_.next()) return false;
-  // A leased batch was asked for, and its bytes have used credit. So it is wanted even if the
-  // window is smaller by now.
-  return step < stock_.next() + stock_.window() + kCompared || leases_.Covering(step) != nullptr;
+  // The bytes of a batch that was asked for have used credit. So it is wanted even if the window is
+  // smaller by now.
+  return step < stock_.next() + stock_.window() + kCompared || asks_.Find(step) != nullptr;
 }
 
-std::optional<std::uint64_t> Supply::StepOf(const v1::Refused& refused,
-                                            const HeldLease& held) const {
-  if (!refused.has_at()) return std::nullopt;
-  const Position at = FromProto(refused.at());
-  if (!attach_.steps().Contains(at)) return std::nullopt;
-  const std::uint64_t step = attach_.steps().Index(at);
-  if (step < held.first || step >= held.end) return std::nullopt;
-  return step;
+void Supply::RefuseAll(WorkerLink& link, const Status& why, Time now) {
+  const std::set<std::uint64_t>& asked = asks_.Of(link.where.id).steps;
+  if (IsRefusedForGood(why.code()) && !asked.empty()) {
+    // Nobody knows which of the steps are meant. So the refusal holds up to the last one.
+    workers_.Refused(link, why, *asked.rbegin() + 1);
+  }
+  moved_refused_ += asks_.TakeBackAll(link.where.id).size();
+  workers_.Failed(link, why.message(), now);
 }
 
 void Supply::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
-  CutLeases();
-  const Number id = FromProto(refused.lease());
-  HeldLease* held = leases_.Find(id);
-  if (held == nullptr || !held->lacks()) return;
-  context_.logger->Warning(
-      "lease refused",
-      {{"worker", link.where.address}, {"lease", id.ToString()}, {"why", refused.message()}});
-  ++lapsed_leases_;
-  const auto code = static_cast<StatusCode>(refused.code());
-  if (const auto step = StepOf(refused, *held); code == StatusCode::kAborted && step) {
+  const Status why(static_cast<StatusCode>(refused.code()), refused.message());
+  const Position at = FromProto(refused.at());
+  std::optional<std::uint64_t> step;
+  if (refused.has_at() && attach_.steps().Contains(at)) step = attach_.steps().Index(at);
+  if (refused.has_at() && (!step || !asks_.Of(link.where.id).steps.contains(*step))) return;
+  context_.logger->Warning("worker refuses",
+                           {{"worker", link.where.address},
+                            {"at", step ? at.ToString() : "all that is asked"},
+                            {"why", refused.message()}});
+  link.stream.stale = link.stream.urgent = true;
+  MarkMoved();
+  if (!step) return RefuseAll(link, why, now);
+  moved_refused_ += asks_.TakeBack(*step, link.where.id) ? 1 : 0;
+  if (why.code() == StatusCode::kAborted) {
     link.tried[*step] = refused.message();
-  } else if (IsRefusedForGood(code)) {
-    // Nobody knows which of the lease's batches are meant. So the refusal holds up to its end.
-    workers_.Refused(link, Status(code, refused.message()), held->end);
+  } else if (IsRefusedForGood(why.code())) {
+    workers_.Refused(link, why, *step + 1);
+  } else {
+    workers_.Failed(link, refused.message(), now);
   }
-  LeaseBook::Trim(*held, 0);
-  workers_.Failed(link, refused.message(), now);
-  context_.stale.MarkReport();
-  context_.stale.MarkGrantsDue();
-  workers_.MarkStale(true);
 }
 
-void Supply::OnGoingAway(WorkerLink& link, Time now) {
-  context_.logger->Info("worker drains", {{"worker", link.where.address}});
-  link.stream.going_away = link.drains = true;
-  link.failing_until = now + WorkerBook::kFirstBackoff;
+void Supply::OnGoingAway(WorkerLink& link) {
+  if (!link.drains) context_.logger->Info("worker drains", {{"worker", link.where.address}});
+  link.drains = link.stream.going_away = true;
   link.reason = "draining";
-  // The worker still sends the batches that it was told to build. Other workers get the other
-  // batches.
-  CutLeases();
-  std::uint64_t told = link.stream.owed;
-  for (HeldLease* held : leases_.ByNeed()) {
-    if (held->lease.worker.id != link.where.id) continue;
-    const std::uint64_t keeps = std::min(held->room, told);
-    if (keeps == 0) ++lapsed_leases_;
-    LeaseBook::Trim(*held, keeps);
-    told -= keeps;
+  // The worker still sends what it builds or has built. Other workers get the rest.
+  std::vector<std::uint64_t> begun;
+  if (link.stream.spoke()) {
+    for (const auto& build : link.stream.word->building) begun.push_back(build.step);
   }
-  context_.stale.MarkReport();
-  context_.stale.MarkGrantsDue();
-  workers_.MarkStale(true);
+  const std::set<std::uint64_t> asked = asks_.Of(link.where.id).steps;
+  for (const std::uint64_t step : asked) {
+    const bool stays = asks_.Find(step)->Of(link.where.id)->built ||
+                       std::find(begun.begin(), begun.end(), step) != begun.end() ||
+                       (link.stream.receiving && attach_.steps().At(step) == *link.stream.receiving);
+    if (!stays && asks_.TakeBack(step, link.where.id)) ++moved_drained_;
+  }
+  link.stream.stale = link.stream.urgent = true;
+  MarkMoved();
 }
 
 Verdict Supply::OnArrival(WorkerLink& link, const Arrival& arrival, Time now) {
   link.stream.heard = now;
-  link.stream.heard_any = true;
   link.stream.receiving.reset();
   link.stream.receiving_bytes = 0;
-  link.stream.owed -= std::min<std::uint64_t>(link.stream.owed, 1);
   link.stream.stale = true;
   context_.stale.MarkGrants();
 
@@ -256,16 +258,30 @@ Verdict Supply::OnArrival(WorkerLink& link, const Arrival& arrival, Time now) {
   } else if (const Stock::Held* held = stock_.Find(step); held != nullptr) {
     verdict = Verdict::kDuplicate;
     Compare(step, held->digest, held->worker, arrival.digest, link.where.id);
-  } else if (step >= stock_.next() + stock_.window() && leases_.Covering(step) == nullptr) {
+  } else if (step >= stock_.next() + stock_.window() && asks_.Find(step) == nullptr) {
     verdict = Verdict::kUnwanted;
   } else {
     stock_.Keep(step, arrival, link.where.id);
     workers_.Proved(link);
-    if (link.stream.going_away) link.failing_until = now + WorkerBook::kFirstBackoff;
-    context_.stale.MarkReport();
+    OnKept(step, link);
   }
   if (verdict == Verdict::kDuplicate) ++duplicates_;
   return verdict;
+}
+
+void Supply::OnKept(std::uint64_t step, const WorkerLink& from) {
+  const StepAsks ended = asks_.Arrived(step);
+  answered_.reset();
+  for (const Ask& ask : ended.all()) {
+    if (ask.worker == from.where.id) {
+      answered_ = ask;
+    } else if (WorkerLink* const other = workers_.Find(ask.worker)) {
+      // It need not build the step any more, or send it.
+      other->stream.stale = other->stream.urgent = true;
+    }
+  }
+  dealing_.OnArrived(ended, from.where.id);
+  context_.stale.MarkReport();
 }
 
 void Supply::Compare(std::uint64_t step, const Digest128& first, Number first_worker,
@@ -294,36 +310,24 @@ void Supply::OnBad(WorkerLink& link, const Status& status, Time now) {
 }
 
 void Supply::OnClosed(WorkerLink& link, const Status& status, Time now) {
-  const bool drained = link.stream.going_away && link.stream.owed == 0;
+  const bool drained = link.drains && asks_.Of(link.where.id).steps.empty();
   if (drained) {
     workers_.Closed(link);
-    LapseOf(link);
   } else {
     Fail(link, status.ok() ? Unavailable("closed the stream") : status, now);
   }
 }
 
 void Supply::CheckTimes(Time now) {
-  workers_.ForgetDead(
-      [this](const WorkerLink& link) {
-        const auto& leases = leases_.all();
-        return std::any_of(leases.begin(), leases.end(), [&](const auto& held) {
-          return held.second.lease.worker.id == link.where.id;
-        });
-      },
-      now);
+  workers_.ForgetDead(now);
   for (auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
-    if (link.stream.owes() && now - link.stream.heard >= kSilence &&
+    if (link.stream.waits_for_it() && now - link.stream.heard >= kSilence &&
         !IsMutant(Mutant::kSilentWorkerTrusted)) {
       FailSilent(link,
                  fmt::format("silent for {:.0f} s while batches were due", ToSeconds(kSilence)),
                  now);
-    } else if (!link.stream.owes() && now - link.stream.unused_since >= kCloseUnused) {
-      context_.actions.Put(CloseStream{link.stream.id, OkStatus()});
-      workers_.Closed(link);
-      context_.stale.MarkGrantsDue();
-    } else if (link.stream.owed > 0 && now - link.stream.told >= kWantsEvery) {
+    } else if (link.stream.owes && now - link.stream.told >= kWantsEvery) {
       link.stream.stale = true;
     }
   }
@@ -332,8 +336,8 @@ void Supply::CheckTimes(Time now) {
 void Supply::AddTimes(NextDue& next) const {
   for (const auto& [id, link] : workers_.all()) {
     if (link.stream.id == 0) continue;
-    if (link.stream.owes()) next.At(link.stream.heard + kSilence);
-    if (link.stream.owed > 0) next.At(link.stream.told + kWantsEvery);
+    if (link.stream.waits_for_it()) next.At(link.stream.heard + kSilence);
+    if (link.stream.owes) next.At(link.stream.told + kWantsEvery);
   }
 }
 
@@ -352,12 +356,44 @@ void Supply::CloseStreams(const Status& why) {
 }
 
 const WorkerLink* Supply::NextWorker() const {
-  const HeldLease* lease = leases_.Covering(stock_.next());
-  return lease == nullptr ? nullptr : workers_.Find(lease->lease.worker.id);
+  const StepAsks* const asks = asks_.Find(stock_.next());
+  if (asks == nullptr) return nullptr;
+  const auto first = std::min_element(
+      asks->all().begin(), asks->all().end(), [](const Ask& a, const Ask& b) {
+        return std::pair(!a.built, a.due) < std::pair(!b.built, b.due);
+      });
+  return workers_.Find(first->worker);
+}
+
+const WorkerWord::Build* Supply::NextBuild() const {
+  const WorkerLink* const worker = NextWorker();
+  if (worker == nullptr || !worker->stream.spoke()) return nullptr;
+  const auto& building = worker->stream.word->building;
+  const auto found = std::find_if(building.begin(), building.end(), [this](const auto& build) {
+    return build.step == stock_.next();
+  });
+  return found == building.end() ? nullptr : &*found;
+}
+
+bool Supply::NextIsBuilt() const {
+  const StepAsks* const asks = asks_.Find(stock_.next());
+  return asks != nullptr && asks->is_built();
+}
+
+bool Supply::Connects() const {
+  const auto& members = workers_.members();
+  return !members.empty() && std::none_of(members.begin(), members.end(), [](const WorkerLink* w) {
+    return w->stream.spoke();
+  });
 }
 
 void Supply::AddTo(SessionStats& stats) const {
-  stats.lapsed_leases = lapsed_leases_;
+  stats.asks_first = asks_.made(AskKind::kFirst);
+  stats.asks_copy = asks_.made(AskKind::kCopy);
+  stats.asks_moved = asks_.made(AskKind::kMoved);
+  stats.moved_failed = moved_failed_;
+  stats.moved_drained = moved_drained_;
+  stats.moved_refused = moved_refused_;
   stats.duplicates = duplicates_;
   stats.duplicate_mismatches = duplicate_mismatches_;
 }

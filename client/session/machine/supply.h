@@ -1,5 +1,5 @@
-// Handles what workers send to a session: batches and their copies, refusals, good-byes and
-// failures. It also handles the leases that come and lapse with them.
+// Handles what workers send to a session: their words, batches and copies of them, refusals,
+// good-byes and failures. What was asked of a worker that fails is free again.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -9,7 +9,8 @@
 #include <string>
 
 #include "client/session/machine/attach.h"
-#include "client/session/machine/lease_book.h"
+#include "client/session/machine/ask_book.h"
+#include "client/session/machine/dealing.h"
 #include "client/session/machine/session_context.h"
 #include "client/session/machine/session_times.h"
 #include "client/session/machine/stats.h"
@@ -23,17 +24,15 @@ class Supply {
   /// While a worker owes batches, its want list is sent again this often, since a list may have
   /// been lost.
   static constexpr Duration kWantsEvery = std::chrono::seconds(1);
-  static constexpr Duration kCloseUnused = std::chrono::seconds(10);
 
-  Supply(SessionContext& context, const Attach& attach, Stock& stock, LeaseBook& leases,
-         WorkerBook& workers)
-      : context_(context), attach_(attach), stock_(stock), leases_(leases), workers_(workers) {}
-
-  /// Returns true if at least one of the message's leases is held from now on. REQUIRES: the
-  /// session is admitted.
-  bool OnLeases(const v1::AttachResponse& message);
-  /// Cuts every lease to the steps that it lacks now.
-  void CutLeases();
+  Supply(SessionContext& context, const Attach& attach, Stock& stock, AskBook& asks,
+         WorkerBook& workers, Dealing& dealing)
+      : context_(context),
+        attach_(attach),
+        stock_(stock),
+        asks_(asks),
+        workers_(workers),
+        dealing_(dealing) {}
 
   /// A part came; `data_bytes` is how many bytes of the batch its data stand for. Returns false if
   /// its batch is not wanted.
@@ -42,7 +41,7 @@ class Supply {
   void OnBad(WorkerLink& link, const Status& status, Time now);
   void OnClosed(WorkerLink& link, const Status& status, Time now);
 
-  /// Gives up silent workers, closes unused streams, and forgets dead workers.
+  /// Gives up silent workers, and forgets dead ones.
   void CheckTimes(Time now);
   void AddTimes(NextDue& next) const;
   /// This process stood still for `more`. That time does not count as silence of the workers.
@@ -50,10 +49,17 @@ class Supply {
   /// Closes the streams of all workers, since the session has ended with `why`.
   void CloseStreams(const Status& why);
 
-  /// The worker of the step that the loop takes next. nullptr if no lease covers that step.
+  /// The worker from which the step that the loop takes next is expected first. nullptr if it is
+  /// asked of nobody.
   const WorkerLink* NextWorker() const;
-  /// The number of the last lease from the dispatcher; unset before the first lease.
-  Number last_lease() const { return last_lease_; }
+  /// The build of that step, as that worker tells; nullptr if it tells of none.
+  const WorkerWord::Build* NextBuild() const;
+  /// Whether some worker has built that step, which is on its way then.
+  bool NextIsBuilt() const;
+  /// Whether workers of the list are being connected, and none has spoken yet.
+  bool Connects() const;
+  /// The ask that the last batch has answered; unset if it was not asked of its worker.
+  const std::optional<Ask>& answered() const { return answered_; }
   void AddTo(SessionStats& stats) const;
 
  private:
@@ -61,7 +67,8 @@ class Supply {
   /// Like Fail, for a worker whose bytes may still lie in the network. Its next stream gets no
   /// credit at first.
   void FailSilent(WorkerLink& link, const std::string& why, Time now);
-  void LapseOf(WorkerLink& link);
+  void OnAlive(WorkerLink& link, const v1::Alive& alive, Time now);
+  void MarkMoved();
   /// Whether the worker says that no want list reaches it, though lists have been sent to it for a
   /// while.
   static bool DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now);
@@ -72,20 +79,23 @@ class Supply {
   bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
   bool Wants(Position at) const;
   void OnRefused(WorkerLink& link, const v1::Refused& refused, Time now);
-  /// The step of the batch that a worker says it cannot build; none if it says none of the lease.
-  std::optional<std::uint64_t> StepOf(const v1::Refused& refused, const HeldLease& held) const;
-  void OnGoingAway(WorkerLink& link, Time now);
+  void OnKept(std::uint64_t step, const WorkerLink& from);
+  void RefuseAll(WorkerLink& link, const Status& why, Time now);
+  void OnGoingAway(WorkerLink& link);
   void Compare(std::uint64_t step, const Digest128& first, Number first_worker,
                const Digest128& second, Number second_worker);
 
   SessionContext& context_;
   const Attach& attach_;
   Stock& stock_;
-  LeaseBook& leases_;
+  AskBook& asks_;
   WorkerBook& workers_;
+  Dealing& dealing_;
 
-  Number last_lease_;
-  std::uint64_t lapsed_leases_ = 0;
+  std::optional<Ask> answered_;
+  std::uint64_t moved_failed_ = 0;
+  std::uint64_t moved_drained_ = 0;
+  std::uint64_t moved_refused_ = 0;
   std::uint64_t duplicates_ = 0;
   std::uint64_t duplicate_mismatches_ = 0;
 };

@@ -5,9 +5,8 @@ namespace {
 
 /// A worker tells the stage of builds that take long. Other batches are likely to take their time
 /// where the one before them did.
-WaitCause CauseOfBuild(const WorkerLink::StreamFacts& stream) {
-  const bool is_told = stream.building && !stream.stage.empty();
-  const bool python = is_told ? IsPythonStage(stream.stage) : stream.mostly_python;
+WaitCause CauseOfBuild(const WorkerLink& worker, const std::string& stage) {
+  const bool python = stage.empty() ? worker.stream.mostly_python : IsPythonStage(stage);
   return python ? WaitCause::kPython : WaitCause::kBuild;
 }
 
@@ -41,13 +40,17 @@ WaitCause Waits::FindCause(bool ended) const {
   const std::uint64_t left = attach_.steps().end() - stock_.next();
   if (stock_.loop_holds() > 2 && stock_.window() == 1 && left > 1) return WaitCause::kSlot;
   const WorkerLink* worker = supply_.NextWorker();
-  if (worker == nullptr) return WaitCause::kLease;
+  if (worker == nullptr) return supply_.Connects() ? WaitCause::kConnect : WaitCause::kLease;
   const WorkerLink::StreamFacts& stream = worker->stream;
-  if (!stream.heard_any) return WaitCause::kConnect;
-  const Position at = attach_.steps().At(stock_.next());
-  if (stream.receiving == at) return WaitCause::kTransfer;
-  if (stream.building == at) return CauseOfBuild(stream);
-  return stream.building || stream.batches_before > 0 ? WaitCause::kQueue : CauseOfBuild(stream);
+  if (stream.receiving == attach_.steps().At(stock_.next()) || supply_.NextIsBuilt()) {
+    return WaitCause::kTransfer;
+  }
+  if (const WorkerWord::Build* const build = supply_.NextBuild()) {
+    return CauseOfBuild(*worker, build->stage);
+  }
+  const bool busy = stream.spoke() && (!stream.word->building.empty() ||
+                                       stream.word->batches_before > 0);
+  return busy ? WaitCause::kQueue : CauseOfBuild(*worker, "");
 }
 
 std::string Waits::Text() const {
@@ -68,7 +71,8 @@ void Waits::AddNow(SessionStats& stats, Time now) const {
     if (const WorkerLink* worker = supply_.NextWorker()) {
       stats.now_worker = worker->where.address;
       const bool builds = cause_ == WaitCause::kBuild || cause_ == WaitCause::kPython;
-      if (builds) stats.now_stage = worker->stream.stage;
+      const WorkerWord::Build* const build = supply_.NextBuild();
+      if (builds && build != nullptr) stats.now_stage = build->stage;
     }
   }
 }

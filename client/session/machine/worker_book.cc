@@ -1,16 +1,33 @@
 #include "client/session/machine/worker_book.h"
 
-#include <algorithm>
-#include <tuple>
+#include <array>
 #include <utility>
 
 namespace millrace::client {
+namespace {
 
-WorkerLink& WorkerBook::Learn(const WorkerAddress& worker) {
-  WorkerLink& link = links_[worker.id];
-  link.where = worker;
-  link.drains = false;
-  return link;
+constexpr std::array<Duration, 5> kBackoff = {
+    std::chrono::milliseconds(500), std::chrono::seconds(1), std::chrono::seconds(2),
+    std::chrono::seconds(4), std::chrono::seconds(5)};
+
+}  // namespace
+
+void WorkerBook::SetList(const std::vector<WorkerAddress>& list) {
+  std::set<Number> before;
+  for (auto& [id, link] : links_) {
+    if (link.place) before.insert(id);
+    link.place.reset();
+  }
+  members_.clear();
+  for (const WorkerAddress& worker : list) {
+    WorkerLink& link = links_[worker.id];
+    if (link.place) continue;
+    link.where = worker;
+    // A worker that comes to the list anew drains no longer.
+    if (!before.contains(worker.id)) link.drains = false;
+    link.place = members_.size();
+    members_.push_back(&link);
+  }
 }
 
 WorkerLink* WorkerBook::Find(Number worker) {
@@ -39,31 +56,27 @@ void WorkerBook::Opened(WorkerLink& link, StreamId stream, Time now) {
 void WorkerBook::Closed(WorkerLink& link) {
   streams_.erase(link.stream.id);
   link.stream = {};
-  link.room = 0;
 }
 
 void WorkerBook::Failed(WorkerLink& link, std::string reason, Time now) {
-  link.backoff =
-      link.backoff == Duration{0} ? kFirstBackoff : std::min(link.backoff * 2, kLongestBackoff);
-  link.failing_until = now + link.backoff;
+  const auto longer = std::min<std::size_t>(static_cast<std::size_t>(link.failures++),
+                                            kBackoff.size() - 1);
+  link.failing_until = now + kBackoff[longer];
   link.reason = std::move(reason);
 }
 
 void WorkerBook::Proved(WorkerLink& link) {
-  link.backoff = Duration{0};
+  link.failures = 0;
   link.failing_until = {};
 }
 
-void WorkerBook::ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now) {
+void WorkerBook::ForgetDead(Time now) {
   for (auto& [id, link] : links_) {
-    if (link.stream.id != 0 || link.used == Time{}) link.used = now;
+    if (link.place || link.stream.id != 0 || link.used == Time{}) link.used = now;
   }
-  std::erase_if(links_, [&](const auto& entry) {
+  std::erase_if(links_, [now](const auto& entry) {
     const WorkerLink& link = entry.second;
-    // If a draining worker stays after all, the dispatcher names it again.
-    const bool gone = link.drains || now - link.used >= kForgetUnused ||
-                      (link.failing_until != Time{} && now - link.failing_until >= kForgetAfter);
-    return gone && link.stream.id == 0 && link.tried.empty() && !is_needed(link);
+    return now - link.used >= kForgetUnused && link.tried.empty();
   });
 }
 
@@ -76,23 +89,6 @@ std::size_t WorkerBook::TriedBy(std::uint64_t step) const {
   return static_cast<std::size_t>(
       std::count_if(links_.begin(), links_.end(),
                     [step](const auto& entry) { return entry.second.tried.contains(step); }));
-}
-
-WorkerLink* WorkerBook::ForSelfLease(std::uint64_t step, const std::string& own_host,
-                                     const std::function<std::uint64_t(Number)>& load, Time now) {
-  using Rank = std::tuple<bool, Time, bool, std::uint64_t>;
-  WorkerLink* best = nullptr;
-  Rank best_rank;
-  for (auto& [id, link] : links_) {
-    if (link.drains || link.refusal || link.tried.contains(step)) continue;
-    const bool fails = link.failing_until > now;
-    const Rank rank{fails, fails ? link.failing_until : Time{},
-                    own_host.empty() || link.where.host_id != own_host, load(id)};
-    if (best != nullptr && best_rank <= rank) continue;
-    best = &link;
-    best_rank = rank;
-  }
-  return best;
 }
 
 void WorkerBook::MarkStale(bool urgent) {

@@ -1,34 +1,55 @@
-// The workers of one consumer, as it judges them: which of them failed and for how long that
-// counts, what each one owes, and what each one was told.
+// The workers of one consumer, as it judges them: its list of members, which of them failed and for
+// how long that counts, what each one says of itself, and what each one was told.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "client/session/machine/credit_limit.h"
-#include "client/session/machine/lease.h"
 #include "client/session/machine/session_actions.h"
+#include "client/session/machine/worker_address.h"
 #include "common/base/result.h"
 #include "common/base/time.h"
-#include "millrace/v1/worker.pb.h"
+#include "common/epoch/position.h"
 
 namespace millrace::client {
+
+/// What a worker says of itself, on the present stream.
+struct WorkerWord {
+  struct Build {
+    std::uint64_t step = 0;
+    Time since;
+    std::string stage;  // empty: unknown
+  };
+
+  std::uint64_t slots = 0;  // steps that may be asked and not built; 0: it drains
+  double batch_seconds = 0;  // of one thread, for a batch; 0: it has built none yet
+  double threads = 1;        // that it has for this consumer; above 0
+  double split = 1;          // threads that make one batch together, at least 1
+  std::uint32_t batches_before = 0;  // that it has to begin, for all consumers
+  std::vector<Build> building;       // for this consumer
+  std::set<std::uint64_t> twins;     // steps that it has, or builds, for others than this consumer
+};
 
 /// One worker. `stream` has the facts of the present stream; they begin anew with each stream.
 struct WorkerLink {
   WorkerAddress where;
 
-  Time used;  // when it last had a stream, or became known
-  Time failing_until;
-  Duration backoff{0};  // how long the last failure counts; 0 after a good batch
-  std::string reason;   // of the last failure
-  bool drains = false;  // it said so, and the dispatcher has not named it since
+  Time used;                         // when it last had a stream, or became known
+  std::optional<std::size_t> place;  // in the list; unset: it is no member
+  Time failing_until;                // no stream is opened before
+  int failures = 0;                  // in a row, without a good batch between them
+  std::string reason;                // of the last failure
+  bool drains = false;
 
   /// A batch that this worker can never deliver: the worker said so, or the batch that it sends
   /// cannot be accepted.
@@ -44,53 +65,52 @@ struct WorkerLink {
 
   struct StreamFacts {
     StreamId id = 0;
-    bool heard_any = false;
+    std::optional<WorkerWord> word;  // unset until the worker has spoken
     bool writing = false;
     bool going_away = false;
     Time heard;                         // when its last byte came, or it began to owe something
+    double round_trip = 0;              // seconds, as measured
+    Duration lag{0};                    // how far its oldest step is past due
     std::uint64_t credit = 0;           // bytes granted so far; it never decreases
     std::uint64_t used = 0;             // bytes of the credit that are used, as the worker says
     std::optional<Position> receiving;  // the batch under way
     std::uint64_t receiving_bytes = 0;  // size of the batch under way
     bool receiving_wanted = false;      // decided at its first part
     std::uint64_t received = 0;         // batches that have come whole, as the worker counts them
-    std::optional<Position> building;   // the batch that it builds, from Alive
-    std::string stage;
-    std::uint32_t batches_before = 0;
-    bool mostly_python = false;   // of the batch that came last
-    std::uint64_t owed = 0;       // batches it was told to build and has not sent
-    std::uint64_t told_room = 0;  // room in the last want list
-    Position told_next;
-    Time told;           // when the last want list was sent
+    bool mostly_python = false;         // whether that is so of the batch that came last
+    Time told;                          // when the last want list was sent
+    bool owes = false;                  // the last want list asked for something
+    std::uint64_t told_until = 0;       // the end of the steps that it may send, as it was told
     Time telling_since;  // since when it owes something, and is told every second
     bool stale = true;   // its last want list is no longer right
     bool urgent = true;  // ... and somebody may wait for a new one
-    Time unused_since;   // since when no lease expects anything from it
+    Time unused_since;   // since when nothing is asked of it
 
-    /// Whether the worker owes something: batches, or that it takes the want list under way.
-    bool owes() const { return owed > 0 || writing; }
+    bool spoke() const { return word.has_value(); }
+    /// Whether something is expected of it: batches, or that it takes the want list under way.
+    bool waits_for_it() const { return owes || writing; }
   } stream;
 
   CreditLimit credit_limit;
 
-  /// `room` is the number of batches granted now. credit_left() is the number of bytes that may be
-  /// on their way.
-  std::uint64_t room = 0;
+  /// How many bytes may be on their way.
   std::uint64_t credit_left() const { return stream.credit - std::min(stream.credit, stream.used); }
+  /// Whether steps may be asked of it once it has spoken.
+  bool usable(Time now) const { return !drains && !refusal && failing_until <= now; }
+  /// The worker's last batch was bad, or did not come. It is asked for one step until that is here.
+  bool on_trial() const { return failures > 0; }
 };
 
 class WorkerBook {
  public:
-  static constexpr Duration kFirstBackoff = std::chrono::seconds(3);
-  static constexpr Duration kLongestBackoff = std::chrono::seconds(60);
-  static constexpr Duration kForgetAfter = std::chrono::minutes(10);
-  static constexpr Duration kForgetUnused = std::chrono::hours(24);
+  static constexpr Duration kForgetUnused = std::chrono::minutes(10);
 
   using Map = std::map<Number, WorkerLink>;
 
-  /// Returns the worker, which is known from now on, with this address. It no longer counts as
-  /// draining.
-  WorkerLink& Learn(const WorkerAddress& worker);
+  /// Replaces the list. Workers that it does not name are members no longer.
+  void SetList(const std::vector<WorkerAddress>& list);
+  /// The members, in the order of the list.
+  const std::vector<WorkerLink*>& members() const { return members_; }
   WorkerLink* Find(Number worker);
   const WorkerLink* Find(Number worker) const;
   WorkerLink* FindStream(StreamId stream);
@@ -100,28 +120,19 @@ class WorkerBook {
   void Opened(WorkerLink& link, StreamId stream, Time now);
   /// Forgets the stream.
   void Closed(WorkerLink& link);
-  /// The worker counts as failing: for 3 s at first, and for twice as long after each failure in a
-  /// row, up to 60 s.
+  /// The worker counts as failing: for 0.5 s at first, then 1, 2, 4, and 5 s after each further
+  /// failure in a row.
   void Failed(WorkerLink& link, std::string reason, Time now);
   /// A good batch came from the worker, so it no longer counts as failing.
   void Proved(WorkerLink& link);
-  /// Forgets a worker that has no stream in three cases: it failed long ago and has sent nothing
-  /// good since, it drains, or it has had no stream for a day. A worker for which `is_needed` is
-  /// true stays, and so does one that has tried a lacking step. A worker that is restarted has a
-  /// new number.
-  void ForgetDead(const std::function<bool(const WorkerLink&)>& is_needed, Time now);
+  /// Forgets workers that are no members, have had no stream for a while, and have tried no step
+  /// that is lacking. A worker that is restarted has a new number.
+  void ForgetDead(Time now);
   /// The worker can never deliver the step `until` - 1, or one before it. Good batches of other
   /// steps do not change that.
   void Refused(WorkerLink& link, const Status& why, std::uint64_t until);
   /// How many workers have tried a step whose building fails with the code of a user.
   std::size_t TriedBy(std::uint64_t step) const;
-  /// The worker for a lease that the consumer gives itself, from `step` on. Workers that drain,
-  /// that have refused a lacking batch, or that have tried this step, are left out. Workers that
-  /// are not failing come first; among them, those of the own host, and then those with the least
-  /// `load`. If all are failing, it is the one whose time of failing ends first. nullptr if no
-  /// worker is left.
-  WorkerLink* ForSelfLease(std::uint64_t step, const std::string& own_host,
-                           const std::function<std::uint64_t(Number)>& load, Time now);
   /// The last want lists are no longer right. `urgent`: somebody may wait for new ones.
   void MarkStale(bool urgent);
   /// Ends refusals of steps before `next`, since those steps came from other workers.
@@ -129,6 +140,7 @@ class WorkerBook {
 
  private:
   Map links_;
+  std::vector<WorkerLink*> members_;
   std::map<StreamId, Number> streams_;
 };
 

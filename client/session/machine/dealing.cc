@@ -1,0 +1,356 @@
+#include "client/session/machine/dealing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "common/base/mutant.h"
+#include "common/base/refusal.h"
+
+namespace millrace::client {
+namespace {
+
+/// A loss shows after 3 s of silence, so steps that are needed until then are asked for before.
+constexpr double kReachSeconds = 4;
+/// A batch is taken to need so long until somebody has built one.
+constexpr double kGuessedSeconds = 0.05;
+/// Work that is dealt at a time.
+constexpr double kDealSeconds = 0.02;
+constexpr double kMostDealt = 64;
+constexpr double kLeastThreads = 0.02;
+/// A step that is late by less is not copied.
+constexpr double kLate = 0.5;
+/// Copies of other steps than the next one are at most this part of all asks.
+constexpr std::uint64_t kAsksForACopy = 20;
+/// If copies seldom win, there is one for so many asks.
+constexpr std::uint64_t kAsksForADoubtfulCopy = 80;
+
+Duration ToDuration(double seconds) {
+  constexpr double kLongest = 1e9;
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
+
+}  // namespace
+
+// --- Members -------------------------------------------------------------------------------------
+
+void Dealing::Estimate(Member& member) const {
+  const WorkerWord& word = *member.link->stream.word;
+  const double turns = std::max(1 / std::max(1.0, word.split),
+                                static_cast<double>(member.open + 1) /
+                                    std::max(kLeastThreads, word.threads));
+  member.finish = member.link->stream.round_trip + member.lag +
+                  (member.batch_seconds + member.lag) * turns;
+}
+
+void Dealing::FindMedian() {
+  std::vector<double> known;
+  known.reserve(workers_.members().size());
+  for (const WorkerLink* link : workers_.members()) {
+    if (link->stream.spoke() && link->stream.word->batch_seconds > 0) {
+      known.push_back(link->stream.word->batch_seconds);
+    }
+  }
+  median_seconds_.reset();
+  if (known.empty()) return;
+  const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+  std::nth_element(known.begin(), middle, known.end());
+  median_seconds_ = *middle;
+}
+
+void Dealing::FindMembers(Time now) {
+  now_ = now;
+  members_.clear();
+  FindMedian();
+  has_twins_ = false;
+  for (WorkerLink* link : workers_.members()) {
+    if (IsMutant(Mutant::kAsksBeforeFirstWord) && link->stream.id != 0 && !link->stream.spoke()) {
+      link->stream.word = WorkerWord{.slots = 1};
+    }
+    if (!link->stream.spoke() || !link->usable(now)) continue;
+    const WorkerWord& word = *link->stream.word;
+    if (word.slots == 0) continue;
+    const bool own = link->where.host_id == context_.options.hello.host_id();
+    if (IsMutant(Mutant::kOwnHostOnly) && !own && !members_.empty()) continue;
+    Member& member = members_.emplace_back();
+    member.link = link;
+    member.known = word.batch_seconds > 0;
+    member.batch_seconds = member.known ? word.batch_seconds
+                           : IsMutant(Mutant::kUnknownTimeIsZero)
+                               ? 0
+                               : median_seconds_.value_or(kGuessedSeconds);
+    member.lag = ToSeconds(link->stream.lag);
+    const AskBook::OfWorker& asked = asks_.Of(link->where.id);
+    member.open = asked.open;
+    auto slots = word.slots;
+    if (!member.known) {
+      slots = std::min<std::uint64_t>(slots, static_cast<std::uint64_t>(std::ceil(word.threads)));
+    }
+    if (link->on_trial()) slots = asked.steps.empty() ? 1 : 0;
+    if (asked.runs >= kMostRuns || asked.steps.size() >= kMostSteps) slots = 0;
+    member.free = slots - std::min(slots, member.open);
+    if (member.known) {
+      const double most = std::min(kMostDealt, static_cast<double>(slots) / 4);
+      const double deal = kDealSeconds * word.threads / word.batch_seconds;
+      member.deal = static_cast<std::uint64_t>(std::max(1.0, std::min(deal, most)));
+    }
+    Estimate(member);
+    has_twins_ = has_twins_ || (!word.twins.empty() && !IsMutant(Mutant::kTwinsIgnored));
+  }
+}
+
+template <class Of>
+Dealing::Member* Dealing::Fastest(Of of) {
+  Member* fastest = nullptr;
+  for (Member& member : members_) {
+    if (of(member) && (fastest == nullptr || member.finish < fastest->finish)) fastest = &member;
+  }
+  return fastest;
+}
+
+// --- Steps ---------------------------------------------------------------------------------------
+
+bool Dealing::InReach(std::uint64_t step) const {
+  if (step >= attach_.steps().end() || step >= stock_.next() + kReach) return false;
+  return step < stock_.next() + stock_.window() || NeededIn(step) <= fastest_ + kReachSeconds;
+}
+
+bool Dealing::InTime(const Member& member, std::uint64_t step) const {
+  if (!median_seconds_) return true;
+  return member.finish <= NeededIn(step) - member.batch_seconds / 10;
+}
+
+void Dealing::Deal(Time now) {
+  wants_more_ = false;
+  const FreeSteps& free = asks_.free();
+  const std::uint64_t end = std::min(attach_.steps().end(), stock_.next() + kReach);
+  if (free.At(0) >= end) return;
+  FindMembers(now);
+  if (members_.empty()) {
+    fastest_ = 0;
+    wants_more_ = InReach(free.At(0));
+    return;
+  }
+  // Steps that no member may build are passed over.
+  for (std::uint64_t passed = 0;;) {
+    const std::uint64_t step = free.At(passed);
+    fastest_ = Fastest([](const Member&) { return true; })->finish;
+    if (!InReach(step)) return;
+    const bool hopeless = workers_.TriedBy(step) >= kWorkersTryCode;
+    if (hopeless || std::none_of(members_.begin(), members_.end(),
+                                 [step](const Member& m) { return MayBuild(m, step); })) {
+      ++passed;
+      continue;
+    }
+    std::uint64_t at = passed;
+    Member* const member = Choose(step, at);
+    if (member == nullptr) {
+      wants_more_ = true;
+      return;
+    }
+    const std::uint64_t chosen = free.At(at);
+    if (InReach(chosen)) {
+      Give(*member, chosen);
+    } else {
+      member->free = 0;  // it has nothing to do until faster members are further
+    }
+  }
+}
+
+Dealing::Member* Dealing::Choose(std::uint64_t step, std::uint64_t& skipped) {
+  const bool is_next = step == stock_.next();
+  if (has_twins_) {
+    if (Member* const twin = TwinOf(step)) return twin;
+  }
+  if (is_next && !IsMutant(Mutant::kNextNeedsSlot)) {
+    return Fastest([step](const Member& m) { return MayBuild(m, step); });
+  }
+  Member* const fastest =
+      Fastest([step](const Member& m) { return HasSlot(m) && MayBuild(m, step); });
+  if (fastest == nullptr) return nullptr;
+  if (has_twins_) return TwinsChoice(step, *fastest);
+  for (Member& member : members_) {
+    if (HasSlot(member) && MayBuild(member, step) && InTime(member, step)) return &member;
+  }
+  if (is_next || IsMutant(Mutant::kNothingSkipped)) return fastest;
+  // Members that finish earlier take the steps before that of this one, once they have slots.
+  for (const Member& member : members_) {
+    if (member.finish >= fastest->finish) continue;
+    const double apart = (fastest->finish - member.finish) * member.link->stream.word->threads /
+                         std::max(1e-9, member.batch_seconds);
+    skipped += 1 + static_cast<std::uint64_t>(std::min(apart, static_cast<double>(kReach)));
+  }
+  return fastest;
+}
+
+void Dealing::Give(Member& member, std::uint64_t first) {
+  const bool shared = has_twins_ && TwinOf(first) == &member;
+  const bool in_time = InTime(member, first);
+  const std::uint64_t most = shared ? 1 : std::max<std::uint64_t>(1, std::min(member.deal, member.free));
+  for (std::uint64_t step = first; step < first + most; ++step) {
+    const bool goes_on = asks_.free().IsFree(step) && InReach(step) && MayBuild(member, step) &&
+                         (!in_time || InTime(member, step)) && (!has_twins_ || step == first);
+    if (step > first && !goes_on) return;
+    AddAsk(member, step, AskKind::kFirst, shared);
+  }
+}
+
+void Dealing::AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shared) {
+  WorkerLink& link = *member.link;
+  asks_.Add(step, {.worker = link.where.id,
+                   .asked = now_,
+                   .due = now_ + ToDuration(member.finish),
+                   .kind = kind,
+                   .known = member.known && median_seconds_.has_value(),
+                   .shared = shared});
+  link.stream.stale = link.stream.urgent = true;
+  if (shared) return;
+  ++member.open;
+  member.free -= std::min<std::uint64_t>(member.free, 1);
+  if (link.on_trial()) member.free = 0;
+  Estimate(member);
+}
+
+// --- Twins ---------------------------------------------------------------------------------------
+
+Dealing::Member* Dealing::TwinOf(std::uint64_t step) {
+  return Fastest([step](const Member& m) {
+    return m.link->stream.word->twins.contains(step) && MayBuild(m, step);
+  });
+}
+
+Dealing::Member* Dealing::TwinsChoice(std::uint64_t step, const Member& fastest) {
+  const double latest = fastest.finish + median_seconds_.value_or(kGuessedSeconds) / 2;
+  Member* best = nullptr;
+  std::uint64_t highest = 0;
+  for (Member& member : members_) {
+    if (!HasSlot(member) || !MayBuild(member, step) || member.finish > latest) continue;
+    const std::uint64_t rank = RankOf(step, member.link->where.id);
+    if (best != nullptr && rank <= highest) continue;
+    best = &member;
+    highest = rank;
+  }
+  return best;
+}
+
+std::uint64_t Dealing::RankOf(std::uint64_t step, Number worker) const {
+  const Position at = attach_.steps().At(step);
+  const std::string text = fmt::format("{}/{}/{}", at.epoch,
+                                       attach_.steps().arithmetic().Step(at), worker.ToString());
+  return Xxh3_64(std::as_bytes(std::span(text)));
+}
+
+void Dealing::MoveToTwins(WorkerLink& link, Time now) {
+  const std::set<std::uint64_t>& twins = link.stream.word->twins;
+  if (twins.empty() || !link.place || !link.usable(now) || link.on_trial() ||
+      IsMutant(Mutant::kTwinsIgnored)) {
+    return;
+  }
+  for (const std::uint64_t step : twins) {
+    if (asks_.Of(link.where.id).runs >= kMostRuns) return;
+    const StepAsks* const asks = asks_.Find(step);
+    if (asks == nullptr || asks->all().size() != 1 || link.tried.contains(step)) continue;
+    const Ask ask = asks->all().front();
+    if (ask.worker == link.where.id || ask.shared || ask.built) continue;
+    WorkerLink& other = *workers_.Find(ask.worker);
+    if (other.stream.spoke()) {
+      const auto& building = other.stream.word->building;
+      const bool begun = std::any_of(building.begin(), building.end(),
+                                     [step](const auto& build) { return build.step == step; });
+      if (begun) continue;
+    }
+    // If both twins moved, each would go to where the other one was.
+    const bool moves = RankOf(step, link.where.id) > RankOf(step, ask.worker);
+    if (!moves && !IsMutant(Mutant::kBothTwinsMove)) continue;
+    asks_.TakeBack(step, ask.worker);
+    asks_.Add(step, {.worker = link.where.id,
+                     .asked = now,
+                     .due = std::max(ask.due, now),
+                     .kind = AskKind::kMoved,
+                     .known = ask.known,
+                     .shared = true});
+    other.stream.stale = other.stream.urgent = true;
+    link.stream.stale = link.stream.urgent = true;
+  }
+}
+
+// --- Late steps ----------------------------------------------------------------------------------
+
+void Dealing::Look(Time now) {
+  looked_ = now;
+  FindMembers(now);
+  FindLags();
+  CopyLate();
+}
+
+void Dealing::FindLags() {
+  for (auto& [id, link] : workers_.all()) link.stream.lag = Duration{0};
+  if (!median_seconds_) return;
+  for (const auto& [step, asks] : asks_.steps()) {
+    for (const Ask& ask : asks.all()) {
+      if (ask.built && !IsMutant(Mutant::kBuiltCountsAsLate)) continue;
+      if (now_ <= ask.due) continue;
+      WorkerLink& link = *workers_.Find(ask.worker);
+      const double told = link.stream.spoke() ? link.stream.word->batch_seconds : 0;
+      const double patience = ask.known ? std::max(*median_seconds_, told) / 4
+                                        : 2 * *median_seconds_ + 1;
+      if (ToSeconds(now_ - ask.due) <= patience) continue;
+      link.stream.lag = std::max(link.stream.lag, now_ - ask.due);
+    }
+  }
+}
+
+bool Dealing::MayCopy(std::uint64_t step, const StepAsks& asks, double late,
+                      const Member& to) const {
+  if (IsMutant(Mutant::kCopiesUnlimited)) return true;
+  const bool is_next = step == stock_.next();
+  if (to.finish > late && !IsMutant(Mutant::kCopyToLateMember)) return false;
+  if (NeededIn(step) > to.finish + *median_seconds_) return false;  // nobody will wait for it
+  if (copies_won_ < 0.5) {
+    return is_next && asks.all().size() == 1 &&
+           asks_.made() >= copied_at_ + kAsksForADoubtfulCopy;
+  }
+  return is_next || asks_.made(AskKind::kCopy) * kAsksForACopy < asks_.made();
+}
+
+void Dealing::CopyLate() {
+  if (!median_seconds_ || members_.size() < 2) return;
+  constexpr int kMostLooked = 256;
+  int looked = 0;
+  std::vector<std::uint64_t> late_steps;
+  for (const auto& [step, asks] : asks_.steps()) {
+    if (++looked > kMostLooked) break;
+    const std::size_t most = step == stock_.next() ? StepAsks::kMost : 2;
+    const bool built = asks.is_built() && !IsMutant(Mutant::kBuiltCountsAsLate);
+    if (built || asks.all().size() >= most) continue;
+    const double late = ToSeconds(now_ - asks.all().back().due);
+    if (late >= std::max(kLate, *median_seconds_)) late_steps.push_back(step);
+  }
+  for (const std::uint64_t step : late_steps) {
+    const StepAsks asks = *asks_.Find(step);
+    const double late = ToSeconds(now_ - asks.all().back().due);
+    Member* const to = Fastest([&](const Member& m) {
+      return m.known && !m.link->on_trial() && asks.Of(m.link->where.id) == nullptr &&
+             asks_.Of(m.link->where.id).runs < kMostRuns && MayBuild(m, step);
+    });
+    if (to == nullptr) return;
+    if (!MayCopy(step, asks, late, *to)) continue;
+    AddAsk(*to, step, AskKind::kCopy, false);
+    copied_at_ = asks_.made();
+  }
+}
+
+void Dealing::OnArrived(const StepAsks& ended, Number from) {
+  if (ended.all().size() < 2 || ended.all()[1].kind != AskKind::kCopy) return;
+  copies_won_ = 0.9 * copies_won_ + (ended.all()[0].worker != from ? 0.1 : 0);
+}
+
+void Dealing::AddTimes(NextDue& next) const {
+  if (!asks_.steps().empty() || wants_more_) next.At(looked_ + kLookEvery);
+}
+
+}  // namespace millrace::client

@@ -1,0 +1,127 @@
+// Deals a session's steps to its workers: which of them builds which step is decided as late as it
+// can be, by who will have it here first.
+//
+// The rules (docs/protocol.md, "Dealing"):
+// - A step is dealt if it is within the bytes ahead, or if the loop needs it a few seconds after
+//   the first worker could have it here.
+// - It goes to the first member of the list that has it here in time. So the own host is preferred
+//   while it keeps up.
+// - If none has, the fastest member with a free slot takes a later step instead, one that is needed
+//   when this member is ready. The steps before it are left to faster members.
+// - The loop's next step waits for no slot.
+// - A step that is late is asked of a second member, too.
+// - A step that a worker builds for a twin anyway, or has built, goes to that worker.
+//
+// Not thread-safe: part of the session's state machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "client/session/machine/ask_book.h"
+#include "client/session/machine/attach.h"
+#include "client/session/machine/loop_pace.h"
+#include "client/session/machine/session_context.h"
+#include "client/session/machine/session_times.h"
+#include "client/session/machine/stock.h"
+#include "client/session/machine/worker_book.h"
+
+namespace millrace::client {
+
+class Dealing {
+ public:
+  /// Steps are asked for at most this far ahead.
+  static constexpr std::uint64_t kReach = 4096;
+  /// Runs and steps that one want list may name.
+  static constexpr std::uint64_t kMostRuns = 256;
+  static constexpr std::uint64_t kMostSteps = 4096;
+  static constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+
+  Dealing(const SessionContext& context, const Attach& attach, const Stock& stock,
+          const LoopPace& pace, WorkerBook& workers, AskBook& asks)
+      : context_(context),
+        attach_(attach),
+        stock_(stock),
+        pace_(pace),
+        workers_(workers),
+        asks_(asks) {}
+
+  // These functions REQUIRE that the session is admitted.
+  /// Deals free steps to workers, until a rule stops.
+  void Deal(Time now);
+  /// Finds who is late, and makes copies. To be called every kLookEvery.
+  void Look(Time now);
+  bool LookDue(Time now) const { return now >= looked_ + kLookEvery; }
+  /// The worker has spoken. Steps that it has or builds for twins are moved to it, unless another
+  /// worker has begun them.
+  void MoveToTwins(WorkerLink& link, Time now);
+  /// A step has come, from this worker; its asks have ended.
+  void OnArrived(const StepAsks& ended, Number from);
+
+  /// Whether a free step within reach found no slot at the last dealing.
+  bool wants_more() const { return wants_more_; }
+  void AddTimes(NextDue& next) const;
+
+ private:
+  /// A member that may be asked, and what it would take it to build one more step. Seconds count
+  /// from now.
+  struct Member {
+    WorkerLink* link = nullptr;
+    double batch_seconds = 0;  // t
+    bool known = false;        // it has built before
+    double lag = 0;
+    std::uint64_t open = 0;  // steps that are asked and take a slot: o
+    std::uint64_t free = 0;  // slots that are left
+    std::uint64_t deal = 1;  // steps that are dealt at a time: k
+    double finish = 0;       // when one more step is here: f
+  };
+
+  void FindMembers(Time now);
+  void Estimate(Member& member) const;
+  void FindMedian();
+  static bool HasSlot(const Member& member) { return member.free >= member.deal; }
+  static bool MayBuild(const Member& member, std::uint64_t step) {
+    return !member.link->tried.contains(step);
+  }
+  double NeededIn(std::uint64_t step) const { return pace_.NeededIn(step - stock_.next(), now_); }
+  bool InReach(std::uint64_t step) const;
+  bool InTime(const Member& member, std::uint64_t step) const;
+  /// The member for `step`, which is `skipped` free steps behind the lowest one, or for a later
+  /// step, whose place among the free ones is then in `skipped`. nullptr if no member has a slot.
+  Member* Choose(std::uint64_t step, std::uint64_t& skipped);
+  /// The member with the least finish of those for which `of` is true; nullptr if there is none.
+  template <class Of>
+  Member* Fastest(Of of);
+  /// Asks the member for some steps from `first` on.
+  void Give(Member& member, std::uint64_t first);
+  void AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shared);
+  Member* TwinOf(std::uint64_t step);
+  /// Of the members that finish about as soon as the fastest one, the one that twins choose, too.
+  Member* TwinsChoice(std::uint64_t step, const Member& fastest);
+  /// How high a worker ranks for a step, for all twins alike.
+  std::uint64_t RankOf(std::uint64_t step, Number worker) const;
+  void FindLags();
+  void CopyLate();
+  bool MayCopy(std::uint64_t step, const StepAsks& asks, double late, const Member& to) const;
+
+  const SessionContext& context_;
+  const Attach& attach_;
+  const Stock& stock_;
+  const LoopPace& pace_;
+  WorkerBook& workers_;
+  AskBook& asks_;
+
+  Time now_;
+  std::vector<Member> members_;
+  std::optional<double> median_seconds_;  // of a batch, of the members that have built; m
+  double fastest_ = 0;                    // the least finish
+  bool has_twins_ = false;
+  bool wants_more_ = false;
+  Time looked_;
+
+  double copies_won_ = 1;            // which part of the last copies came first
+  std::uint64_t copied_at_ = 0;      // AskBook::made() at the last copy
+};
+
+}  // namespace millrace::client

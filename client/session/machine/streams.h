@@ -1,0 +1,50 @@
+// Decides to which workers a session has streams.
+//
+// A stream is opened before anything is asked of its worker, because a worker gets steps only once
+// it has spoken. Streams to the first members of the list come first. There are more as long as a
+// step finds no slot.
+//
+// Not thread-safe: part of the session's state machine.
+#pragma once
+
+#include <cstddef>
+#include <set>
+
+#include "client/session/machine/ask_book.h"
+#include "client/session/machine/dealing.h"
+#include "client/session/machine/session_context.h"
+#include "client/session/machine/session_times.h"
+#include "client/session/machine/worker_book.h"
+
+namespace millrace::client {
+
+class Streams {
+ public:
+  static constexpr std::size_t kAtOnce = 8;
+  static constexpr Duration kMoreEvery = std::chrono::milliseconds(100);
+  static constexpr Duration kCloseUnused = std::chrono::seconds(10);
+
+  Streams(SessionContext& context, const Dealing& dealing, WorkerBook& workers,
+          const AskBook& asks)
+      : context_(context), dealing_(dealing), workers_(workers), asks_(asks) {}
+
+  /// Opens the streams that are due, after a dealing.
+  void Open(Time now);
+  /// Closes streams that have not been used for a while.
+  void CloseUnused(Time now);
+  void AddTimes(NextDue& next) const;
+  /// The number of members up to the last one that is in use.
+  std::size_t MembersUsed() const;
+
+ private:
+  SessionContext& context_;
+  const Dealing& dealing_;
+  WorkerBook& workers_;
+  const AskBook& asks_;
+
+  std::size_t target_ = kAtOnce;  // streams to members that may be asked
+  Time raised_;
+  std::set<Number> resting_;  // members whose streams were closed, because they were not used
+};
+
+}  // namespace millrace::client

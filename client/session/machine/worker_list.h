@@ -1,0 +1,43 @@
+// The consumer's list of workers, as dispatchers send it.
+//
+// A dispatcher that began a moment ago does not know all workers yet. So its lists remove nobody
+// for 10 s: members that they do not name stay, behind the others. Without a dispatcher the list
+// stays as it is.
+//
+// Not thread-safe: part of the session's state machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "client/session/machine/session_times.h"
+#include "client/session/machine/worker_address.h"
+#include "common/base/time.h"
+
+namespace millrace::client {
+
+class WorkerList {
+ public:
+  static constexpr Duration kKeepMembers = std::chrono::seconds(10);
+
+  /// Takes the list of a dispatcher of this term. Returns false if it is not newer than the last
+  /// one.
+  bool Take(const v1::WorkerList& list, std::uint64_t term, Time now);
+  /// Returns true if the members have changed, because a new dispatcher has had its time.
+  bool Tick(Time now);
+  void AddTimes(NextDue& next) const {
+    if (keep_until_) next.At(*keep_until_);
+  }
+  /// The present members, in order.
+  std::vector<WorkerAddress> Members() const;
+
+ private:
+  std::uint64_t term_ = 0;
+  std::uint64_t number_ = 0;
+  std::vector<WorkerAddress> told_;
+  std::vector<WorkerAddress> kept_;  // members of an earlier dispatcher
+  std::optional<Time> keep_until_;
+};
+
+}  // namespace millrace::client
