@@ -61,7 +61,7 @@ def test_what_a_session_did_is_known_after_its_end(connect, dataset):
         for _ in session.next_epoch():
             pass
         stats = session.stats()
-        assert stats["batches"] == len(session) and stats["self_leases"] == 0
+        assert stats["batches"] == len(session) and stats["moved_failed"] == 0
         session.close()
         assert f"{len(session)} steps" in session.report()
         assert session.stats().get("batches") == stats.get("batches")

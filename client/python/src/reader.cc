@@ -43,8 +43,12 @@ nb::dict StatsDict(const SessionStats& stats) {
   dict["device"] = stats.device;
   dict["duplicates"] = stats.duplicates;
   dict["duplicate_mismatches"] = stats.duplicate_mismatches;
-  dict["lapsed_leases"] = stats.lapsed_leases;
-  dict["self_leases"] = stats.self_leases;
+  dict["asks_first"] = stats.asks_first;
+  dict["asks_copy"] = stats.asks_copy;
+  dict["asks_moved"] = stats.asks_moved;
+  dict["moved_failed"] = stats.moved_failed;
+  dict["moved_drained"] = stats.moved_drained;
+  dict["moved_refused"] = stats.moved_refused;
   dict["buffered_batches"] = stats.buffered_batches;
   dict["buffered_bytes"] = stats.buffered_bytes;
   dict["now"] = std::string(WaitCauseName(stats.now));

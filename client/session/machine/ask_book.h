@@ -19,15 +19,10 @@
 
 #include "client/session/machine/free_steps.h"
 #include "common/base/ids.h"
+#include "common/base/span.h"
 #include "common/base/time.h"
 
 namespace millrace::client {
-
-enum class AskKind : std::uint8_t {
-  kFirst,  // nobody else was asked
-  kCopy,   // the step is late at another worker
-  kMoved,  // the worker builds the step for a twin, or has built it, and another one had not begun
-};
 
 struct Ask {
   Number worker;

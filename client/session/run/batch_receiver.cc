@@ -41,8 +41,7 @@ Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, boo
                                                      std::uint64_t limit_bytes) const {
   const v1::BatchPart& part = in.part;
   UnderWay batch;
-  batch.lease = FromProto(part.lease());
-  batch.at = FromProto(part.at());
+  batch.at = millrace::FromProto(part.at());
   batch.total = part.total_bytes();
   if (part.offset() != 0) {
     return DataLoss(
@@ -65,13 +64,11 @@ Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, boo
 }
 
 Status BatchReceiver::CheckFollows(const UnderWay& batch, const v1::BatchPart& part) {
-  if (FromProto(part.lease()) != batch.lease || FromProto(part.at()) != batch.at ||
-      part.total_bytes() != batch.total || part.offset() != batch.received) {
+  if (millrace::FromProto(part.at()) != batch.at || part.total_bytes() != batch.total || part.offset() != batch.received) {
     return DataLoss(fmt::format(
-        "a part of lease {} at {}, offset {} of {}; expected lease {} at {}, offset {} of {}",
-        FromProto(part.lease()).ToString(), FromProto(part.at()).ToString(), part.offset(),
-        part.total_bytes(), batch.lease.ToString(), batch.at.ToString(), batch.received,
-        batch.total));
+        "a part of the batch at {}, offset {} of {}; expected the batch at {}, offset {} of {}",
+        millrace::FromProto(part.at()).ToString(), part.offset(), part.total_bytes(),
+        batch.at.ToString(), batch.received, batch.total));
   }
   return OkStatus();
 }
@@ -148,7 +145,6 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
         PackedBatch::Parse(batch.place, std::make_shared<const Owners>(std::move(batch.owners))));
   }
   const BatchInfo& info = received.batch->info();
-  received.arrival.lease = batch.lease;
   received.arrival.at = batch.at;
   received.arrival.digest = batch.digest;
   received.arrival.bytes = batch.total;

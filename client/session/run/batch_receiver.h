@@ -42,7 +42,6 @@ class BatchReceiver {
 
  private:
   struct UnderWay {
-    Number lease;
     Position at;
     std::uint64_t total = 0;
     std::uint64_t received = 0;    // bytes of the batch

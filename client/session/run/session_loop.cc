@@ -69,6 +69,7 @@ Result<std::optional<Batch>> SessionRunner::Next(const Interrupt& interrupt) {
     }
     if (attached_ && AtEndOfEpoch()) break;
     if (attached_) {
+      if (!std::exchange(loop_asks_, true)) machine_.OnLoopAsks(Now());
       const std::uint64_t step = machine_.next();
       const Time began = trace_.tracer().Begin();
       if (!expanded) expanded = prefetcher_->TryTake(step);
@@ -77,6 +78,7 @@ Result<std::optional<Batch>> SessionRunner::Next(const Interrupt& interrupt) {
           if (trace_.tracer().on()) RecordTaken(step, expanded->value(), began);
           next = std::optional<Batch>(MakeBatch(step, std::move(*expanded).value()));
           machine_.OnTaken(Now());
+          loop_asks_ = false;
           machine_.SetLoopHolds(holds_->batches.load(), Now());
         } else {
           next = expanded->status();

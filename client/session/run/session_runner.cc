@@ -91,6 +91,7 @@ class SessionRunner::BatchesHandler final : public StreamHandler<IncomingPart> {
       const client::Verdict verdict =
           runner->machine_.OnBatchesArrival(id_, batch.arrival, runner->Now());
       if (verdict == client::Verdict::kTaken && runner->prefetcher_ != nullptr) {
+        runner->RecordAsk(batch.arrival.at, batch.arrival.bytes);
         runner->Push(runner->machine_.steps().Index(batch.arrival.at), std::move(batch.batch));
       }
     }
@@ -130,7 +131,6 @@ void SessionRunner::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPar
   span.begin = gathers;
   span.end = tracer.Begin();
   span.session = session_;
-  span.lease = client::FromProto(in.part.lease());
   span.epoch = in.part.at().epoch();
   span.example = in.part.at().example();
   span.bytes = in.data_bytes();

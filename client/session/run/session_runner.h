@@ -99,6 +99,8 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   Span SpanOf(SpanKind kind, std::uint64_t step) const MILLRACE_REQUIRES(mutex_);
   void RecordTaken(std::uint64_t step, const client::ExpandedBatch& expanded, Time began)
       MILLRACE_REQUIRES(mutex_);
+  /// Records the ask that the batch at `at`, which has just come, has answered.
+  void RecordAsk(Position at, std::uint64_t bytes) MILLRACE_REQUIRES(mutex_);
   /// Called after each event. Records a span if a wait has ended or its cause has changed.
   void NoteWait() MILLRACE_REQUIRES(mutex_);
   /// Records the wait so far as a span. It is called at each ask of a trace too, so that a long
@@ -122,6 +124,7 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   bool attached_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::uint64_t epoch_ MILLRACE_GUARDED_BY(mutex_) = 0;
   bool cancelled_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool loop_asks_ MILLRACE_GUARDED_BY(mutex_) = false;   // the machine knows that it asks
   bool loop_waits_ MILLRACE_GUARDED_BY(mutex_) = false;  // the loop sleeps in Next
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   Time sleeping_until_ MILLRACE_GUARDED_BY(mutex_);

@@ -40,6 +40,20 @@ void SessionRunner::RecordTaken(std::uint64_t step, const client::ExpandedBatch&
   trace_.tracer().Record(span);
 }
 
+void SessionRunner::RecordAsk(Position at, std::uint64_t bytes) {
+  const std::optional<client::Ask>& ask = machine_.answered();
+  if (!trace_.tracer().on() || !ask) return;
+  Span span;
+  span.kind = SpanKind::kAsk;
+  span.session = machine_.session();
+  span.epoch = at.epoch;
+  span.example = at.example;
+  span.bytes = bytes;
+  span.detail = static_cast<std::uint32_t>(ask->kind);
+  span.begin = ask->asked;
+  trace_.tracer().Record(span);
+}
+
 void SessionRunner::NoteWait() {
   if (machine_.cause() == noted_cause_) return;
   RecordWait();
