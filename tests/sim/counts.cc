@@ -13,7 +13,8 @@ void Counts::Add(const Counts& more) {
   taken_over += more.taken_over;
   refused += more.refused;
   relaunches += more.relaunches;
-  self_leases += more.self_leases;
+  moved += more.moved;
+  taken_back += more.taken_back;
   copies += more.copies;
   duplicates += more.duplicates;
   shared += more.shared;
@@ -32,7 +33,7 @@ void Counts::Add(const Counts& more) {
 std::string Counts::ToString() const {
   return fmt::format(
       "{} events, {} batches taken, {} sessions admitted, {} taken over, {} refused, {} "
-      "relaunches, {} terms, {} deaths between two actions, {} self-leases, {} copies of leases, "
+      "relaunches, {} terms, {} deaths between two actions, {} asks moved, {} taken back, {} copies, "
       "{} duplicate batches, {} shared, {} alarms, {} ended for want of data, {} told that no "
       "worker has "
       "their "
@@ -40,7 +41,7 @@ std::string Counts::ToString() const {
       "ended "
       "so, longest wait {:.1f} s",
       events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between,
-      self_leases, copies, duplicates, shared, mismatches, lost_data, reasons_told, columns, ranges,
+      moved, taken_back, copies, duplicates, shared, mismatches, lost_data, reasons_told, columns, ranges,
       code_failures, failed_jobs, longest_wait);
 }
 

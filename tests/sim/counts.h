@@ -16,7 +16,8 @@ struct Counts {
   std::uint64_t taken_over = 0;
   std::uint64_t refused = 0;  // trainers for which another one held the job for too long
   std::uint64_t relaunches = 0;
-  std::uint64_t self_leases = 0;
+  std::uint64_t moved = 0;       // asks, to workers of twins
+  std::uint64_t taken_back = 0;  // asks, from workers that failed
   std::uint64_t copies = 0;
   std::uint64_t duplicates = 0;
   std::uint64_t shared = 0;  // batches sent that were built for another stream or lease

@@ -1,4 +1,4 @@
-// The checks of I11: what workers, leases and jobs have to do with datasets.
+// The checks of I11: what workers, lists and jobs have to do with datasets.
 
 #include <algorithm>
 #include <vector>
@@ -50,26 +50,27 @@ void World::CheckPlansTold(const DispatcherNode& node, const millrace::SendWork&
   }
 }
 
-/// Checks that the worker of a lease has said that it has the plan, and has compiled it.
-void World::CheckLeaseData(const DispatcherNode& node, LinkId stream, const v1::Lease& lease) {
+/// Checks that a member of a list has said that it has the plan, and has compiled it.
+void World::CheckMemberData(const DispatcherNode& node, LinkId stream,
+                            const v1::WorkerRef& member) {
   const DispatcherFacts& facts = node.machine->facts();
   const StreamFacts* from = facts.FindStream(stream);
   const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->owner);
-  const Number id = FromProto(lease.worker().id());
+  const Number id = FromProto(member.id());
   const Worker* worker = facts.FindWorker(id);
   if (session == nullptr || worker == nullptr) return;
   const std::string& fingerprint = session->plan->fingerprint;
   for (const auto& w : workers_) {
     const auto plan = w->plans.find(fingerprint);
     if (w->machine->number() != id || plan == w->plans.end() || plan->second.code == 0) continue;
-    Fail(fmt::format("I14: {} is leased to {}, which has other code", RankOfJob(session->hello),
+    Fail(fmt::format("I14: the list of {} has {}, which has other code", RankOfJob(session->hello),
                      worker->report.name()));
   }
   const bool compiled = std::none_of(workers_.begin(), workers_.end(), [&](const auto& w) {
     return net_.IsUp(w->process) && w->machine->number() == id && !w->plans.contains(fingerprint);
   });
   if (worker->ready.contains(fingerprint) && compiled) return;
-  Fail(fmt::format("I11: {} is leased to {}, which has not its plan over {}",
+  Fail(fmt::format("I11: the list of {} has {}, which has not its plan over {}",
                    RankOfJob(session->hello), worker->report.name(),
                    fmt::join(DatasetsOf(session->hello.pipeline()), " and ")));
 }
@@ -175,7 +176,7 @@ void World::CheckDataWait(TrainerNode& trainer) {
       [&](const char* id) { return trainer.state->waiting_why().find(id) != std::string::npos; });
   if (!some_has && leaseless && said && !trainer.datasetless_since) ++counts_.reasons_told;
   if (since(trainer.datasetless_since, !some_has) > kTold && leaseless && !said) {
-    Fail(fmt::format("I11: {} waits for a lease while no worker has {}, and is told '{}'",
+    Fail(fmt::format("I11: {} waits for a worker while none has {}, and is told '{}'",
                      trainer.where, IdsOf(setup.datasets), trainer.state->waiting_why()));
   }
   // Workers that died may come back, and a dispatcher waits for them.

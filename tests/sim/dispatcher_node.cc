@@ -187,10 +187,9 @@ void World::RestoreStore(const StoredState& backup) {
 void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action) {
   const DispatcherNode& node = *dispatchers_[index];
   if (action.message.has_welcome()) CheckWelcome(node, action);
-  for (const v1::Lease& lease : action.message.leases()) {
-    counts_.copies += lease.copy() ? 1 : 0;
-    CheckLease(node, action.stream, lease);
-    CheckLeaseData(node, action.stream, lease);
+  for (const v1::WorkerRef& member : action.message.list().workers()) {
+    CheckMember(node, action.stream, member);
+    CheckMemberData(node, action.stream, member);
   }
   // Welcome and Waiting begin a session and cannot be lost. All other messages only make things
   // quicker, so they may be lost, and nobody is told.
@@ -215,16 +214,20 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
       nullptr, control);
 }
 
-/// Checks that a worker which fails a consumer gets no lease of it while another can serve it.
-void World::CheckLease(const DispatcherNode& node, LinkId stream, const v1::Lease& lease) {
+/// Checks that a worker which fails a consumer for good is in its list only if all others do, too.
+void World::CheckMember(const DispatcherNode& node, LinkId stream, const v1::WorkerRef& member) {
   const DispatcherFacts& facts = node.machine->facts();
   const StreamFacts* from = facts.FindStream(stream);
   const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->owner);
-  if (session == nullptr || !session->failing.contains(FromProto(lease.worker().id()))) return;
+  if (session == nullptr) return;
+  const auto fails = [session](Number id) {
+    const auto failing = session->failing.find(id);
+    return failing != session->failing.end() && failing->second.code != StatusCode::kOk;
+  };
+  if (!fails(FromProto(member.id()))) return;
   for (const auto& [id, worker] : facts.workers()) {
-    if (session->failing.contains(id)) continue;
-    if (!IsUsable(worker, *session, net_.now(), dispatcher_options_)) continue;
-    return Fail(fmt::format("I9: a worker that fails {} is given to it again while {} is not",
+    if (fails(id) || !IsUsable(worker, *session, net_.now(), dispatcher_options_)) continue;
+    return Fail(fmt::format("I9: a worker that fails {} for good is in its list while {} is not",
                             RankOfJob(session->hello), worker.report.name()));
   }
 }

@@ -89,6 +89,7 @@ struct TrainerNode {
   v1::AttachRequest first_message;
   LinkId attach = 0;
   std::map<client::StreamId, LinkId> links;
+  std::set<client::StreamId> spoken;  // streams on which the worker has spoken
   std::uint64_t highest_term = 0;
   Time started;
   std::optional<Time> numbered;  // when it got its number
@@ -99,12 +100,10 @@ struct TrainerNode {
   std::map<std::uint64_t, std::map<Number, std::size_t>> tried;  // by step: who failed to build it
   std::optional<Position> expected;                              // position of its next step
   std::uint64_t taken = 0;
-  std::uint64_t largest_window = 0;
   std::uint64_t largest_bytes = 0;
   Time busy_until;
   std::optional<Time> waits_since;
   std::optional<Time> servable_since;     // since when it knows a worker that is ready
-  std::optional<Time> leaseless_since;    // since when its loop waits for a possible lease
   std::optional<Time> datasetless_since;  // since when it waits, and no worker has its dataset
   std::optional<Time> hopeless_since;     // since when it waits, and every worker lost its data
   Time slow_until;

@@ -48,15 +48,13 @@ void World::StrikeCode(const Fault& fault) {
 void World::OnRefusal(TrainerNode& trainer, std::size_t index, client::StreamId stream,
                       const v1::Refused& refused) {
   if (static_cast<StatusCode>(refused.code()) != StatusCode::kAborted) return;
-  const auto& leases = trainer.state->leases().all();
-  const auto held = leases.find(FromProto(refused.lease()));
-  if (held == leases.end() || !held->second.lacks()) return;  // somebody else has it by now
   Number worker;
   for (const auto& [id, link] : trainer.state->workers().all()) {
     if (link.stream.id == stream) worker = id;
   }
   if (!worker.is_set()) return;  // the trainer has closed the stream
   const std::uint64_t step = trainer.state->steps().Index(FromProto(refused.at()));
+  if (!trainer.state->asks().Of(worker).steps.contains(step)) return;  // it is here by now
   // A refusal that the network repeats is no second try.
   const bool repeats =
       std::any_of(history_.faults.begin(), history_.faults.end(),

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "common/base/hash.h"
+#include "common/base/refusal.h"
 #include "tests/sim/world.h"
 
 namespace millrace::sim {
@@ -19,9 +20,6 @@ constexpr Duration kLongestWait = milliseconds(4500);
 // If a worker drains and there is no other fault, nothing is lost. So a wait is only as long as
 // messages and builds take.
 constexpr Duration kLongestWaitInDrain = milliseconds(700);
-// Without any fault, a lease comes after one report and its answer. Each may wait behind messages
-// that were sent before it.
-constexpr Duration kLongestLeaseWait = milliseconds(100);
 
 }  // namespace
 
@@ -36,7 +34,6 @@ void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchP
   const Time now = net_.now();
   if (trainer.state->OnBatchesPart(stream, part, part.total_bytes(), now)) {
     client::Arrival arrival;
-    arrival.lease = task.lease;
     arrival.at = task.at;
     arrival.digest = digest;
     arrival.bytes = part.total_bytes();
@@ -50,7 +47,7 @@ void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchP
                        : task.range.count * static_cast<std::uint32_t>(1 + digest.low % unit_rows);
     const client::Verdict verdict = trainer.state->OnBatchesArrival(stream, arrival, now);
     trainer.largest_bytes = std::max(trainer.largest_bytes, arrival.bytes);
-    if (verdict == client::Verdict::kWrong) Fail("I2: a batch was not what its lease says");
+    if (verdict == client::Verdict::kWrong) Fail("I2: a batch was not that of its step");
     if (verdict == client::Verdict::kTaken || verdict == client::Verdict::kDuplicate) {
       const std::uint64_t step = trainer.state->steps().Index(task.at);
       if (verdict == client::Verdict::kTaken) {
@@ -97,7 +94,9 @@ void World::Loop(std::size_t index) {
   }
   if (*trainer.expected >= trainer.end) {
     trainer.finished = true;
-    counts_.self_leases += state.stats(now).self_leases;
+    counts_.copies += state.stats(now).asks_copy;
+    counts_.moved += state.stats(now).asks_moved;
+    counts_.taken_back += state.stats(now).moved_failed;
     counts_.mismatches += state.stats(now).duplicate_mismatches;
     return state.Leave(OkStatus(), now);
   }
@@ -161,47 +160,38 @@ void World::Take(std::size_t index) {
 void World::CheckTrainer(TrainerNode& trainer) {
   const client::SessionMachine& state = *trainer.state;
   if (!state.admission() || trainer.finished) return;
-  // I5. A window becomes smaller when batches turn out larger. Batches that were granted before may
-  // still come, so the largest window so far counts.
-  trainer.largest_window = std::max(trainer.largest_window, state.window());
-  std::uint64_t granted = 0;
   std::uint64_t bytes = state.held_bytes();
-  std::set<Number> copied;
   for (const auto& [id, link] : state.workers().all()) {
-    if (link.stream.id == 0) continue;
-    granted += std::min(link.room, link.stream.owed);
-    bytes += link.credit_left() + link.stream.receiving_bytes;
-  }
-  for (const auto& [id, lease] : state.leases().all()) {
-    if (lease.lease.copy && lease.lacks()) copied.insert(id);
-  }
-  const std::uint64_t most = trainer.largest_window + 1 + copied.size();
-  if (state.held_batches() + granted > most + 1) {
-    Fail(fmt::format("I5: {} batches held and {} granted with a window of {} and {} copies",
-                     state.held_batches(), granted, trainer.largest_window, copied.size()));
+    if (link.stream.id != 0) bytes += link.credit_left() + link.stream.receiving_bytes;
   }
   const std::uint64_t limit = jobs_[trainer.job].setup.prefetch_bytes;
   if (bytes > limit + 2 * std::max<std::uint64_t>(trainer.largest_bytes, 2000)) {
     Fail(fmt::format("I5: {} bytes held or under way, {} to prefetch", bytes, limit));
   }
   CheckWait(trainer);
-  CheckLeaseWait(trainer);
+  CheckAsked(trainer);
   CheckDataWait(trainer);
 }
 
-void World::CheckLeaseWait(TrainerNode& trainer) {
-  // A batch that was refused is asked for with the next report.
-  if (!history_.faults.empty() || !trainer.tried.empty()) return;
-  const Time now = net_.now();
-  if (trainer.leaseless_since && now - *trainer.leaseless_since > kLongestLeaseWait) {
-    Fail(fmt::format("I9: {} has waited {:.3f} s for a lease of {} while nothing went wrong",
-                     trainer.where, ToSeconds(now - *trainer.leaseless_since),
-                     trainer.expected->ToString()));
+void World::CheckAsked(const TrainerNode& trainer) {
+  const client::SessionMachine& state = *trainer.state;
+  for (const auto& [step, asks] : state.asks().steps()) {
+    if (asks.all().size() > (step == state.next() ? 3u : 2u)) {
+      Fail(fmt::format("J1: {} asks {} workers for a step", trainer.where, asks.all().size()));
+    }
   }
-  if (trainer.state->cause() != WaitCause::kLease || !CouldBeServed(trainer)) {
-    trainer.leaseless_since.reset();
-  } else if (!trainer.leaseless_since) {
-    trainer.leaseless_since = now;
+  if (!trainer.waits_since || state.holds(state.next()) ||
+      state.asks().Find(state.next()) != nullptr ||
+      state.workers().TriedBy(state.next()) >= kWorkersTryCode) {
+    return;
+  }
+  for (const client::WorkerLink* member : state.workers().members()) {
+    if (!trainer.spoken.contains(member->stream.id) || !member->usable(net_.now()) ||
+        member->tried.contains(state.next())) {
+      continue;
+    }
+    Fail(fmt::format("J2: {} waits for {} and asks nobody for it, though {} has spoken",
+                     trainer.where, trainer.expected->ToString(), member->where.address));
   }
 }
 
@@ -213,16 +203,7 @@ void World::CheckWait(TrainerNode& trainer) {
   const Duration longest = net_.now() < drains_until_ ? kLongestWaitInDrain : kLongestWait;
   if (net_.now() - since <= longest) return;
   const SessionStats stats = trainer.state->stats(net_.now());
-  for (const auto& [id, lease] : trainer.state->leases().all()) {
-    Note(fmt::format("lease {}: steps {} to {}, room {}, of {} ({})", id.ToString(), lease.first,
-                     lease.end, lease.room, lease.lease.worker.id.ToString(),
-                     lease.lease.worker.address));
-  }
-  for (const auto& [id, link] : trainer.state->workers().all()) {
-    Note(fmt::format("worker {} {}: stream {}, owes {}, credit left {}, fails until {:.3f} s ({})",
-                     id.ToString(), link.where.address, link.stream.id, link.stream.owed,
-                     link.credit_left(), ToSeconds(link.failing_until - began_), link.reason));
-  }
+  Note(trainer.state->Dump());
   Fail(fmt::format("I9: {} has waited {:.1f} s for {} while a worker could serve it: {} {}",
                    trainer.where, ToSeconds(net_.now() - *trainer.waits_since),
                    trainer.expected->ToString(), WaitCauseName(stats.now), stats.now_worker));

@@ -259,6 +259,7 @@ void World::PerformTrainer(std::size_t index, client::Action action) {
   } else if (auto* wants = std::get_if<client::SendWants>(&action)) {
     const auto link = trainer.links.find(wants->stream);
     if (link == trainer.links.end()) return;
+    CheckWants(trainer, *wants);
     net_.Send(
         link->second, process,
         [this, l = link->second, message = std::move(wants->message)] {
@@ -278,6 +279,18 @@ void World::PerformTrainer(std::size_t index, client::Action action) {
     if (link == trainer.links.end()) return;
     net_.Close(link->second, process, close->why);
     trainer.links.erase(link);
+  }
+}
+
+void World::CheckWants(const TrainerNode& trainer, const client::SendWants& wants) {
+  std::uint64_t steps = 0;
+  for (const v1::Run& run : wants.message.runs()) steps += run.steps();
+  if (steps > 0 && !trainer.spoken.contains(wants.stream)) {
+    Fail(fmt::format("J3: {} asks a worker that has not spoken", trainer.where));
+  }
+  if (wants.message.runs_size() > 256 || steps > 4096) {
+    Fail(fmt::format("J5: {} asks for {} steps in {} runs", trainer.where, steps,
+                     wants.message.runs_size()));
   }
 }
 

@@ -86,7 +86,7 @@ void World::AfterWorker(std::size_t index) {
 
 void World::StartBuild(std::size_t index, const BuildQueue::Task& task) {
   WorkerNode& node = *workers_[index];
-  CheckRoom(node, task);
+  CheckAsked(node, task);
   CheckBuiltOnce(node, task);
   ++node.building;
   const Duration takes = node.slow_until > net_.now() ? seconds(1) + net_.UpTo(seconds(3))
@@ -131,16 +131,15 @@ void World::CheckMemory(const WorkerNode& node) {
   }
 }
 
-void World::CheckRoom(const WorkerNode& node, const BuildQueue::Task& task) {
+void World::CheckAsked(const WorkerNode& node, const BuildQueue::Task& task) {
   const auto stream = node.streams.find(task.stream);
   if (stream == node.streams.end()) return Fail("I6: a batch is built for a stream that is gone");
-  for (const v1::Want& want : stream->second.wants.wants()) {
-    if (FromProto(want.lease()) != task.lease || want.shard().epoch() != task.at.epoch) continue;
-    for (std::uint32_t k = 0; k < want.room(); ++k) {
-      if (want.shard().position() + k * want.shard().stride() == task.at.example) return;
+  for (const v1::Run& run : stream->second.wants.runs()) {
+    for (std::uint32_t k = 0; k < run.steps(); ++k) {
+      if (PositionOf(run, k) == task.at) return;
     }
   }
-  Fail(fmt::format("I6: the batch at {} is built without room", task.at.ToString()));
+  Fail(fmt::format("I6: the batch at {} is built unasked", task.at.ToString()));
 }
 
 void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
@@ -159,6 +158,7 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
           if (!to) return;
           if (part.has_refused())
             OnRefusal(*trainers_[to->index], index, to->stream, part.refused());
+          if (part.has_alive()) trainers_[to->index]->spoken.insert(to->stream);
           trainers_[to->index]->state->OnBatchesPart(to->stream, part, 0, net_.now());
           AfterTrainer(to->index);
         },
@@ -243,7 +243,6 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
   built.dataset = node.plans.at(task.plan).digest;
   Digest128 digest = DigestOf(built.ToString(), task.at.epoch, task.range);
   v1::BatchPart part;
-  ToProto(task.lease, part.mutable_lease());
   ToProto(task.at, part.mutable_at());
   part.set_total_bytes(action.batch.bytes);
   part.set_credit_used(action.batch.credit_used);

@@ -8,23 +8,26 @@
 //   I3     live sessions of a job have the same plan, and each rank has one session
 //   I4     of two rivals, the one with the higher number stays
 //   I5     buffers keep within their bounds
-//   I6     no batch is built without room
+//   I6     no batch is built unasked
 //   I7     nothing of a lower term is stored or obeyed
 //   I8     a job's record is on disk before its Welcome
 //   I9     a trainer that waits gets its batch in time if a worker could serve it; every epoch
-//          ends; in a history without faults, a lease comes sooner than the next regular report
-//          would ask for it
+//          ends
 //   I10    a store that forgets does not change which batches are delivered (the store is wiped, or
 //          restored from an old backup, as a fault)
-//   I11    plans and leases go only to workers that have all of the plan's datasets, each with its
+//   I11    plans go to, and lists name, only workers that have all of the plan's datasets, each with its
 //          digest; none serves a plan over bad files; a job ends if no worker is left for it, and
 //          otherwise waits and is told which datasets are missing
 //   I12    a worker builds no batch that it is building or has in memory
 //   I13    a column is made of each of its ranges once, with the values of the right data, and no
 //          session begins before the columns that its plan reads are whole
-//   I14    a worker with other code of a plugin gets no lease. A batch that the code fails to build
+//   I14    a worker with other code of a plugin is in no list. A batch that the code fails to build
 //          is tried by two workers and no more, and then the job ends with an error that names the
 //          example; otherwise it goes on
+//   J1     a step is asked of at most two workers, and the next one of three
+//   J2     while a loop waits and a usable member has spoken, the next step is asked for
+//   J3     no worker is asked before it has spoken on its stream
+//   J5     want lists keep their limits
 //
 // Jobs are over datasets of several kinds, of which not every worker has all. Some are mixes of
 // two datasets, and some worker then has both when the faults are over. Some jobs have one
@@ -113,7 +116,7 @@ class World {
 
   // data_checks.cc: I11
   void CheckPlansTold(const DispatcherNode& node, const millrace::SendWork& action);
-  void CheckLeaseData(const DispatcherNode& node, LinkId stream, const v1::Lease& lease);
+  void CheckMemberData(const DispatcherNode& node, LinkId stream, const v1::WorkerRef& member);
   void CheckReason(const DispatcherNode& node, const millrace::SendAttach& action);
   void CheckEndedForData(const DispatcherNode& node, LinkId stream, const Status& status);
   void CheckDataWait(TrainerNode& trainer);
@@ -142,7 +145,7 @@ class World {
   /// Replaces the store by one with the contents of the backup.
   void RestoreStore(const StoredState& backup);
   void SendAttachDown(std::size_t index, const millrace::SendAttach& action);
-  void CheckLease(const DispatcherNode& node, LinkId stream, const v1::Lease& lease);
+  void CheckMember(const DispatcherNode& node, LinkId stream, const v1::WorkerRef& member);
   /// Whether the dispatcher is the newest leader. The messages of an older one are not checked in
   /// full: a real leader looks at its lease before every event (state/election.h), and the
   /// simulation does not.
@@ -162,7 +165,7 @@ class World {
   void SendBatch(std::size_t index, const WorkerAction::SendBatch& action);
   void Build(std::size_t index);
   void StartBuild(std::size_t index, const BuildQueue::Task& task);
-  void CheckRoom(const WorkerNode& node, const BuildQueue::Task& task);
+  void CheckAsked(const WorkerNode& node, const BuildQueue::Task& task);
   void CheckMemory(const WorkerNode& node);
 
   // shared_checks.cc: I12
@@ -179,6 +182,7 @@ class World {
   void Supervise();
   void AfterTrainer(std::size_t index);
   void PerformTrainer(std::size_t index, client::Action action);
+  void CheckWants(const TrainerNode& trainer, const client::SendWants& wants);
   void OpenAttach(std::size_t index, client::StreamId stream);
   void OpenBatches(std::size_t index, client::StreamId stream, const std::string& address);
   void Replay(std::size_t index);
@@ -194,7 +198,7 @@ class World {
   bool MayTake(const TrainerNode& trainer) const;
   void CheckTrainer(TrainerNode& trainer);
   void CheckWait(TrainerNode& trainer);
-  void CheckLeaseWait(TrainerNode& trainer);
+  void CheckAsked(const TrainerNode& trainer);
   bool IsWrongCopy(const Digest128& digest, const Digest128& plan) const;
   bool Reaches(ProcessId a, ProcessId b) const;
   void CheckCovered(const Job& job);

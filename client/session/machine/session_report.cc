@@ -9,12 +9,13 @@
 namespace millrace::client {
 
 v1::Report SessionReport::Make(bool ended, Time now) const {
-  const auto& [attach, stock, asks, workers, supply, dealing, streams, pace, waits] = parts_;
+  const auto& [attach, list, stock, asks, workers, supply, dealing, streams, pace, waits] = parts_;
   v1::Report report;
   ToProto(attach.steps().At(stock.next()), report.mutable_next());
   report.set_asks(!ended && dealing.wants_more());
   report.set_step_ms(1e3 * pace.step_seconds());
   report.set_used(static_cast<std::uint32_t>(streams.MembersUsed()));
+  report.set_list(list.NumberOf(attach.highest_term()));
   AddAsks(now, report);
   for (const auto& [id, link] : workers.all()) {
     if (link.failing_until <= now && !link.refusal && link.tried.empty()) continue;

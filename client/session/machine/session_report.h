@@ -13,6 +13,7 @@
 #include "client/session/machine/supply.h"
 #include "client/session/machine/waits.h"
 #include "client/session/machine/worker_book.h"
+#include "client/session/machine/worker_list.h"
 
 namespace millrace::client {
 
@@ -21,6 +22,7 @@ class SessionReport {
   /// The parts that reports describe.
   struct Parts {
     const Attach& attach;
+    const WorkerList& list;
     const Stock& stock;
     const AskBook& asks;
     const WorkerBook& workers;

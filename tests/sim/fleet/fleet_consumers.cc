@@ -150,7 +150,6 @@ void FleetWorld::OnPart(std::size_t link, const v1::BatchPart& part, std::uint64
     session.OnBatchesPart(stream.of_consumer, part, 0, now);
   } else if (session.OnBatchesPart(stream.of_consumer, part, bytes, now)) {
     client::Arrival arrival;
-    arrival.lease = task->lease;
     arrival.at = task->at;
     arrival.digest = {task->at.epoch, task->at.example};
     arrival.bytes = bytes;
@@ -159,7 +158,7 @@ void FleetWorld::OnPart(std::size_t link, const v1::BatchPart& part, std::uint64
     arrival.first_example = task->range.first;
     arrival.planned_examples = arrival.examples = task->range.count;
     if (session.OnBatchesArrival(stream.of_consumer, arrival, now) == client::Verdict::kWrong) {
-      Fail("a batch was not what its lease says");
+      Fail("a batch was not that of its step");
     }
   }
   AfterConsumer(stream.consumer);

@@ -147,7 +147,6 @@ void FleetWorld::PerformWorker(std::size_t index, WorkerAction::Any action) {
 void FleetWorld::SendBatch(const WorkerAction::SendBatch& action) {
   const BuildQueue::Task& task = action.batch.task;
   v1::BatchPart part;
-  ToProto(task.lease, part.mutable_lease());
   ToProto(task.at, part.mutable_at());
   part.set_total_bytes(action.batch.bytes);
   part.set_credit_used(action.batch.credit_used);
