@@ -9,7 +9,9 @@ namespace millrace {
 enum class Mutant : std::uint8_t {
   kNoMutant,
   kNextNeedsCredit,          // a batch that the consumer needs next waits for credit
-  kRoomIgnored,              // a worker builds everything that it has leases for
+  kUntilIgnored,             // a worker sends batches that its consumer has no memory for yet
+  kDrainWaitsForHeld,        // a drain waits for batches that were sent, too
+  kNegativeAge,              // a time later than now counts as very long ago
   kCreditBeyondMemory,       // a consumer gives more credit than it has memory for
   kPositionOffByOne,         // a session begins one step late
   kPositionMovesOnReceipt,   // the position moves when a batch arrives, not when the loop takes it
@@ -44,7 +46,7 @@ enum class Mutant : std::uint8_t {
   kTriesCountedTogether,     // tries of different batches count as tries of one
   kFailedPlaceGivenAgain,    // a worker gets a batch again that a user's code failed to build there
 };
-inline constexpr int kMutants = 35;
+inline constexpr int kMutants = 37;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;
