@@ -9,6 +9,9 @@ namespace millrace {
 enum class Mutant : std::uint8_t {
   kNoMutant,
   kNextNeedsCredit,          // a batch that the consumer needs next waits for credit
+  kUntilIgnored,             // a worker sends batches that its consumer has no memory for yet
+  kDrainWaitsForHeld,        // a drain waits for batches that were sent, too
+  kNegativeAge,              // a time later than now counts as very long ago
   kCreditBeyondMemory,       // a consumer gives more credit than it has memory for
   kPositionOffByOne,         // a session begins one step late
   kPositionMovesOnReceipt,   // the position moves when a batch arrives, not when the loop takes it
@@ -53,7 +56,7 @@ enum class Mutant : std::uint8_t {
   kTwinsIgnored,             // a step goes elsewhere though a worker has it for a twin
   kBothTwinsMove,            // of two twins, each moves to the other one's worker
 };
-inline constexpr int kMutants = 44;
+inline constexpr int kMutants = 47;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

@@ -16,6 +16,8 @@ void BuildQueue::AddStream(StreamId id, const std::string& plan, const std::stri
   stream.job = job;
   stream.place = place;
   stream.batches = &batches_.AddStream(id, plan, place);
+  const auto twins = stream.batches->twins.find(place);
+  stream.twins = twins == stream.batches->twins.end() ? nullptr : &twins->second;
   jobs_.try_emplace(job);
 }
 
@@ -54,26 +56,29 @@ bool BuildQueue::Waits(const StreamState& stream) {
 std::optional<SharedBatch::Wanting> BuildQueue::Choose() {
   // The lowest rank is built: first the batches that a consumer waits for, then by the job's time,
   // then by position. Memory cannot hold back an urgent batch.
-  using Rank = std::tuple<bool, double, Key>;
+  using Rank = std::tuple<bool, double, Position>;
   std::optional<Rank> best;
   StreamId best_stream = 0;
   for (auto& [name, job] : jobs_) job.waits = false;
   for (auto& [id, stream] : streams_) {
-    const bool waits = Waits(stream);
-    if (waits) jobs_[stream.job].waits = true;
+    // The next batch of a consumer that asks for more is rarely here, but at one of its other
+    // workers. So it counts as one that waits.
+    const bool waits = stream.asks || Waits(stream);
+    Job& job = jobs_[stream.job];
+    if (waits) job.waits = true;
     if (stream.pending.empty()) continue;
-    const Key& key = *stream.pending.begin();
-    const bool urgent = IsUrgent(stream, key);
-    if (!urgent && !MayBuild(stream)) continue;
+    const Position at = *stream.pending.begin();
+    const bool urgent = IsUrgent(stream, at);
+    if (!urgent && (draining_ || !MayBuild(stream))) continue;
     const bool first = urgent || (waits && !IsFull());
-    const Rank rank{!first, jobs_[stream.job].time, key};
+    const Rank rank{!first, job.time, at};
     if (!best || rank < *best) {
       best = rank;
       best_stream = id;
     }
   }
   if (!best) return std::nullopt;
-  return SharedBatch::Wanting{best_stream, std::get<Key>(*best)};
+  return SharedBatch::Wanting{best_stream, std::get<Position>(*best)};
 }
 
 bool BuildQueue::anyone_waits() const {
@@ -84,24 +89,24 @@ std::optional<BuildQueue::Task> BuildQueue::Next() {
   for (bool forgot = false;;) {
     const std::optional<SharedBatch::Wanting> chosen = Choose();
     if (!chosen) return std::nullopt;
-    const auto& [id, key] = *chosen;
-    StreamState& stream = streams_.at(id);
-    const bool urgent = IsUrgent(stream, key);
+    StreamState& stream = streams_.at(chosen->first);
+    const Position at = chosen->second;
+    const bool urgent = IsUrgent(stream, at);
     if (IsFull()) {
       // Two batches that are alive could take each other's place for ever. So memory is given up
       // for one batch at a time, unless it is a consumer's next one: that is not forgotten again.
       if (!urgent && std::exchange(forgot, true)) return std::nullopt;
       if (!ForgetFor(stream) && !urgent) return std::nullopt;
     }
-    SharedBatch& batch = *stream.entries.at(key).batch;
-    if (!SharedBatches::IsLeft(batch)) return Begin(stream, key, batch);
+    SharedBatch& batch = *stream.entries.at(at).batch;
+    if (!SharedBatches::IsLeft(batch)) return Begin(stream, at, batch);
     // It is still alive after it was sent, and memory had no room for it before.
     batches_.TakeBack(batch);
     HandOut(batch, nullptr);
   }
 }
 
-BuildQueue::Task BuildQueue::Begin(const StreamState& stream, const Key& key, SharedBatch& batch) {
+BuildQueue::Task BuildQueue::Begin(const StreamState& stream, Position at, SharedBatch& batch) {
   for (const SharedBatch::Wanting& wanting : batch.wanted) {
     SetState(streams_.at(wanting.first), wanting.second, EntryOf(wanting), State::kBuilding);
   }
@@ -113,18 +118,23 @@ BuildQueue::Task BuildQueue::Begin(const StreamState& stream, const Key& key, Sh
     }
   }
   job.time += job.mean_seconds / job.weight;
-  return Task{stream.id, stream.plan,    stream.job,       key.second,
-              key.first, batch.id.range, job.mean_seconds, batches_.Begin(batch)};
+  return Task{stream.id,
+              stream.plan,
+              stream.job,
+              at,
+              batch.id.range,
+              job.mean_seconds,
+              batches_.Begin(batch, stream.id)};
 }
 
-std::optional<BuildQueue::Key> BuildQueue::LastToForget(const StreamState& stream) const {
-  for (auto key = stream.built.rbegin(); key != stream.built.rend(); ++key) {
-    if (IsUrgent(stream, *key)) return std::nullopt;
-    const auto& wanted = stream.entries.at(*key).batch->wanted;
+std::optional<Position> BuildQueue::LastToForget(const StreamState& stream) const {
+  for (auto at = stream.built.rbegin(); at != stream.built.rend(); ++at) {
+    if (IsUrgent(stream, *at)) return std::nullopt;
+    const auto& wanted = stream.entries.at(*at).batch->wanted;
     const bool urgent = std::any_of(wanted.begin(), wanted.end(), [&](const auto& wanting) {
       return IsUrgent(streams_.at(wanting.first), wanting.second);
     });
-    if (!urgent) return *key;
+    if (!urgent) return *at;
   }
   return std::nullopt;
 }
@@ -139,13 +149,10 @@ BuildQueue::StreamState* BuildQueue::Richest() {
 }
 
 void BuildQueue::ForgetLast(StreamState& stream) {
-  const Key last = *LastToForget(stream);
+  const Position last = *LastToForget(stream);
   const auto wanted = stream.entries.at(last).batch->wanted;
   for (const SharedBatch::Wanting& wanting : wanted) {
-    Entry& entry = EntryOf(wanting);
-    // The consumer may have withdrawn its room since the batch was built.
-    SetState(streams_.at(wanting.first), wanting.second, entry,
-             entry.room ? State::kPending : State::kNoRoom);
+    SetState(streams_.at(wanting.first), wanting.second, EntryOf(wanting), State::kPending);
   }
 }
 
@@ -175,97 +182,77 @@ void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch
   }
   SharedBatch* const shared = batches_.End(task.build);
   if (shared == nullptr) return;
-  if (shared->wanted.empty()) return batches_.EraseIfIdle(*shared);
+  if (shared->wanted.empty() && !shared->withdrawn) return batches_.EraseIfIdle(*shared);
   batches_.SetBuilt(*shared, std::move(batch), bytes);
-  const SharedBatch::Wanting own{task.stream, {task.at, task.lease}};
+  if (shared->wanted.empty()) {
+    const auto [place, at] = *shared->withdrawn;
+    batches_.Leave(*shared, place, at);
+    return batches_.EraseIfIdle(*shared);
+  }
+  const SharedBatch::Wanting own{task.stream, task.at};
   HandOut(*shared, &own);
 }
 
-std::map<StreamLease, Position> BuildQueue::GiveUp(const Task& task) {
+std::map<BuildQueue::StreamId, Position> BuildQueue::GiveUp(const Task& task) {
   SharedBatch* const shared = batches_.End(task.build);
   if (shared == nullptr) return {};
-  std::map<StreamLease, Position> given_up;
-  for (const auto& [stream, key] : shared->wanted) {
-    given_up.emplace(StreamLease{stream, key.second}, key.first);
+  const std::set<SharedBatch::Wanting> wanted = shared->wanted;
+  if (wanted.empty()) batches_.EraseIfIdle(*shared);
+  std::map<StreamId, Position> refused;
+  for (const auto& wanting : wanted) {
+    StreamState& stream = streams_.at(wanting.first);
+    SetState(stream, wanting.second, EntryOf(wanting), State::kNone);
+    stream.entries.erase(wanting.second);
+    stream.refused.insert(wanting.second);
+    refused.insert(wanting);
   }
-  if (given_up.empty()) batches_.EraseIfIdle(*shared);
-  for (const auto& [of, at] : given_up) {
-    StreamState& stream = streams_.at(of.stream);
-    stream.given_up.insert(of.lease);
-    EraseEntries(stream, of.lease);
-  }
-  return given_up;
+  return refused;
 }
 
-std::set<StreamLease> BuildQueue::GiveUpPlan(const std::string& plan) {
-  std::set<StreamLease> given_up;
+std::set<BuildQueue::StreamId> BuildQueue::GiveUpPlan(const std::string& plan) {
+  std::set<StreamId> asked;
   for (auto& [id, stream] : streams_) {
     if (stream.plan != plan) continue;
+    if (!stream.entries.empty()) asked.insert(id);
     EraseEntries(stream);
-    for (const Number& lease : stream.leases) given_up.insert({id, lease});
-    stream.given_up.insert(stream.leases.begin(), stream.leases.end());
   }
   batches_.ForgetPlan(plan);
-  return given_up;
+  return asked;
+}
+
+bool BuildQueue::MaySend(const StreamState& stream, Position at, std::uint64_t bytes) {
+  if (IsUrgent(stream, at) && !IsMutant(Mutant::kNextNeedsCredit)) return true;
+  if (stream.until && at >= *stream.until && !IsMutant(Mutant::kUntilIgnored)) return false;
+  return bytes <= stream.credit - stream.credit_used;
 }
 
 std::optional<BuildQueue::Outgoing> BuildQueue::TakeToSend(StreamId id) {
   const auto found = streams_.find(id);
   if (found == streams_.end() || found->second.built.empty()) return std::nullopt;
   StreamState& stream = found->second;
-  const Key key = *stream.built.begin();
-  Entry& entry = stream.entries.at(key);
+  const Position at = *stream.built.begin();
+  Entry& entry = stream.entries.at(at);
   const SharedBatch& batch = *entry.batch;
-  if (!IsUrgent(stream, key) || IsMutant(Mutant::kNextNeedsCredit)) {
-    if (batch.bytes > stream.credit - stream.credit_used) return std::nullopt;
+  if (!MaySend(stream, at, batch.bytes)) return std::nullopt;
+  if (!IsUrgent(stream, at) || IsMutant(Mutant::kNextNeedsCredit)) {
     stream.credit_used += batch.bytes;
   }
-  Outgoing out{Task{id, stream.plan, stream.job, key.second, key.first, batch.id.range},
+  Outgoing out{Task{id, stream.plan, stream.job, at, batch.id.range},
                batch.batch,
                batch.bytes,
                stream.credit_used,
                ++stream.batches_sent,
-               entry.shared};
-  SetState(stream, key, entry, State::kSent);
+               batch.built_for != id};
+  SetState(stream, at, entry, State::kSent);
   return out;
-}
-
-std::uint64_t BuildQueue::BatchesSent(StreamId id) const {
-  const auto found = streams_.find(id);
-  return found == streams_.end() ? 0 : found->second.batches_sent;
-}
-
-bool BuildQueue::Owes(StreamId id) const {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return false;
-  return std::any_of(
-      found->second.entries.begin(), found->second.entries.end(), [](const auto& entry) {
-        return entry.second.state != State::kSent && entry.second.state != State::kNoRoom;
-      });
 }
 
 bool BuildQueue::BlockedByCredit(StreamId id) const {
   const auto found = streams_.find(id);
   if (found == streams_.end() || found->second.built.empty()) return false;
   const StreamState& stream = found->second;
-  const Key& key = *stream.built.begin();
-  return !IsUrgent(stream, key) &&
-         stream.entries.at(key).batch->bytes > stream.credit - stream.credit_used;
-}
-
-std::optional<BuildUnderWay> BuildQueue::Building(StreamId id) const {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return std::nullopt;
-  for (const auto& [key, entry] : found->second.entries) {
-    if (entry.state == State::kBuilding) return BuildUnderWay{key.first, entry.batch->build};
-  }
-  return std::nullopt;
-}
-
-std::uint64_t BuildQueue::leases() const {
-  std::uint64_t n = 0;
-  for (const auto& [id, stream] : streams_) n += stream.leases.size();
-  return n;
+  const Position at = *stream.built.begin();
+  return !MaySend(stream, at, stream.entries.at(at).batch->bytes);
 }
 
 }  // namespace millrace

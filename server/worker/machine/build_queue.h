@@ -3,17 +3,20 @@
 // threads and no clock, and it sees no plans.
 //
 // The rules (docs/protocol.md):
-// - A batch is built only if its consumer has room for it.
+// - A batch is built only if a consumer asks for its step.
 // - A consumer's next batch comes first. Neither memory nor credit can hold it back.
 // - Among jobs, the one that has had the fewest build seconds for its weight goes first. A batch
 //   that is being built counts with the mean time of the job's batches. Within a job, the lowest
 //   position goes first.
-// - A job whose consumers do not wait is owed nothing later for that time.
+// - A job whose consumers neither wait nor ask for more is owed nothing later for that time.
 // - When memory is short, the stream that holds most forgets the batch that it needs last. The
 //   batch is built again later.
-// - Streams that want one batch share it (shared_batches.h). It is built once while in memory. The
-//   job whose turn comes first pays for it. The others pay nothing, and are owed nothing later. A
-//   shared batch is forgotten for all its streams, unless it is the next one of any of them.
+// - A step that a consumer withdraws is dropped if it is not begun. Otherwise it is built, and kept
+//   for those that come to it later.
+// - Streams that ask for one batch share it (shared_batches.h). It is built once while in memory.
+//   The job whose turn comes first pays for it. The others pay nothing, and are owed nothing later.
+//   A shared batch is forgotten for all its streams, unless it is the next one of any of them.
+// - While the worker drains, it begins nothing but the next batch of a consumer.
 //
 // Not thread-safe. The caller guards it.
 #pragma once
@@ -27,7 +30,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/worker.pb.h"
@@ -51,7 +53,7 @@ class BuildQueue {
   void SetMemoryBudget(std::uint64_t bytes);
   std::uint64_t memory_budget() const { return batches_.budget(); }
 
-  /// Adds a stream that belongs to `job` and wants the batches of `plan` that `place` says.
+  /// Adds a stream that belongs to `job` and needs the batches of `plan` that `place` says.
   void AddStream(StreamId stream, const std::string& plan, const std::string& job,
                  RankPlace place = {});
   /// Sets the job's weight. Jobs that wait share build seconds in proportion to their weights. A
@@ -59,10 +61,12 @@ class BuildQueue {
   void SetWeight(const std::string& job, double weight);
   /// Also forgets the stream's batches, and the job if this was its last stream.
   void RemoveStream(StreamId stream);
-  /// Replaces all that the stream wants. Returns InvalidArgument and changes nothing if no honest
-  /// consumer sends such a list: its shards overflow, it has more than kMaxWantedBatches batches,
-  /// or its credit is lower than before.
+  /// Replaces all that the stream asks for. Returns InvalidArgument and changes nothing if no
+  /// honest consumer sends such a list: its runs overflow, there are more than kMaxRuns runs or
+  /// kMaxSteps steps, or its credit is lower than before.
   Status SetWants(StreamId stream, const v1::WantList& wants);
+  /// While the worker drains, no batch is begun but the next one of a stream.
+  void SetDraining(bool draining) { draining_ = draining; }
 
   /// Returns the next batch to build and marks it as being built, for all that want it; nullopt if
   /// nothing may be built.
@@ -71,13 +75,12 @@ class BuildQueue {
   /// it if nobody wants it any more, or if its plan was given up.
   void Built(const Task& task, std::shared_ptr<const BuiltBatch> batch, std::uint64_t bytes,
              double seconds);
-  /// Tells that the batch cannot be built. The whole leases of all that wait for it are given up,
-  /// and none of their batches is built again for these streams. Returns them, each with the place
-  /// that the batch has in it.
-  std::map<StreamLease, Position> GiveUp(const Task& task);
+  /// Tells that the batch cannot be built. Returns the steps that wait for it. They are refused:
+  /// none is built again for its stream until a list of the stream has not named it.
+  std::map<StreamId, Position> GiveUp(const Task& task);
   /// Tells that no batch of the plan can be built any more. Its batches in memory are forgotten,
-  /// and those that are being built will be ignored. Returns the leases that this gave up.
-  std::set<StreamLease> GiveUpPlan(const std::string& plan);
+  /// and those that are being built will be ignored. Returns the streams that asked for some.
+  std::set<StreamId> GiveUpPlan(const std::string& plan);
   /// Returns the streams that were given a built batch since the last call.
   std::set<StreamId> TakeReady() { return std::exchange(ready_, {}); }
 
@@ -87,41 +90,46 @@ class BuildQueue {
 
   /// How many batches the stream was given to send so far.
   std::uint64_t BatchesSent(StreamId stream) const;
-  /// Whether the stream still has to get a batch for which it has room.
+  /// Whether something is built or being built for a step that the stream asks for, or its next
+  /// batch is to be built. A drain waits for this.
   bool Owes(StreamId stream) const;
-  /// Whether the next built batch to send waits for credit.
+  /// Whether the next built batch to send waits for credit, or lies beyond what may be sent.
   bool BlockedByCredit(StreamId stream) const;
-  /// The lowest batch that is being built for the stream, if any.
-  std::optional<BuildUnderWay> Building(StreamId stream) const;
-  /// How many batches may be built and are not begun yet. Shared ones count once.
+  /// The steps of the stream that are built and not sent, or on their way.
+  std::vector<v1::Run> BuiltRuns(StreamId stream) const;
+  /// The steps from the stream's next one on that its twins wait for or are to be sent, or that are
+  /// kept, without those that it was sent.
+  std::vector<v1::Run> TwinRuns(StreamId stream) const;
+  /// The builds under way for the stream, by position.
+  std::vector<BuildUnderWay> Building(StreamId stream) const;
+  /// Rises when the answer of one of these three changes, unless the stream's own want list is why.
+  std::uint64_t Changes(StreamId stream) const;
+  /// How many batches are asked for and not begun yet. Shared ones count once.
   std::uint64_t pending() const { return pending_; }
-  /// Whether a consumer waited for a batch at the last call of Next.
+  /// Whether a consumer waited for a batch, or asked for more, at the last call of Next.
   bool anyone_waits() const;
   /// How many jobs have streams.
   std::size_t jobs() const { return jobs_.size(); }
-  /// How many leases the streams want from this worker.
-  std::uint64_t leases() const;
   /// Bytes of batches that are built and not sent. Shared ones count once.
   std::uint64_t built_bytes() const { return batches_.built_bytes(); }
   /// Bytes of batches that are kept for streams that come to them later.
   std::uint64_t kept_bytes() const { return batches_.kept_bytes(); }
-  /// How many batches the queue knows of that have room, or are built, kept or on their way.
+  /// How many batches the queue knows of that are asked for, built, kept or on their way.
   std::size_t remembered() const { return batches_.remembered(); }
   /// All that the queue knows, stream by stream, as text for people who look for a fault.
   std::string Dump() const;
 
-  static constexpr std::uint64_t kMaxWantedBatches = 1 << 16;
+  static constexpr int kMaxRuns = 256;              // of a want list, and of an answer
+  static constexpr std::uint64_t kMaxSteps = 4096;  // of a want list, over all runs
 
  private:
-  enum class State : std::uint8_t { kNoRoom, kPending, kBuilding, kBuilt, kSent };
-  using Key = SharedBatch::Key;  // (position, lease): the lowest key is needed first
+  enum class State : std::uint8_t { kNone, kPending, kBuilding, kBuilt, kSent };
 
+  /// A step that the last want list names.
   struct Entry {
     ExampleRange range;
     std::uint64_t list = 0;  // number of the last want list that named it
-    State state = State::kNoRoom;
-    bool room = false;             // whether the last want list has room for it
-    bool shared = false;           // the batch was built for another entry
+    State state = State::kNone;
     SharedBatch* batch = nullptr;  // while it waits for the batch or is to be sent it
   };
 
@@ -131,17 +139,22 @@ class BuildQueue {
     std::string job;
     RankPlace place;
     PlanBatches* batches = nullptr;  // of the plan
+    Twins* twins = nullptr;          // null: it has none
     Position next;
+    std::optional<Position> until;
+    bool asks = false;
+    std::uint64_t stride = 0;  // of its steps
     std::uint64_t credit = 0;
     std::uint64_t credit_used = 0;
     std::uint64_t batches_sent = 0;
     std::uint64_t lists = 0;  // want lists so far
-    std::map<Key, Entry> entries;
-    std::set<Key> pending;
-    std::set<Key> built;
-    std::set<Number> given_up;
-    std::set<Number> leases;
-    std::uint64_t built_bytes = 0;  // shared batches count in full
+    std::map<Position, Entry> entries;
+    std::set<Position> pending;
+    std::set<Position> built;
+    std::set<Position> refused;
+    std::uint64_t built_bytes = 0;       // shared batches count in full
+    std::uint64_t changes = 0;           // of what is built and being built
+    std::uint64_t own_twin_changes = 0;  // those of Twins::changes that this stream made
   };
 
   struct Job {
@@ -149,23 +162,28 @@ class BuildQueue {
     double time = 0;           // build seconds divided by weight; a new job starts at served_time_
     double mean_seconds = 0;   // of a batch; 0 before the first
     std::uint64_t active = 0;  // batches pending or being built
-    bool waits = false;        // whether a consumer waited at the last call of Next (see Waits)
+    bool waits = false;  // whether a consumer waited or asked for more at the last call of Next
   };
 
   /// Puts an entry into `state`. From pending to built it is among those that want the batch.
-  void SetState(StreamState& stream, const Key& key, Entry& entry, State state);
+  void SetState(StreamState& stream, Position at, Entry& entry, State state);
+  /// A built batch is no longer to be sent as this step, which goes into `state`.
+  void LeaveBuilt(StreamState& stream, Position at, SharedBatch& batch, State state);
+  /// One stream more, or one less, waits for the step or is to be sent it.
+  static void CountAsked(StreamState& stream, Position at, bool more);
+  /// Takes over one step of a want list.
+  void Ask(StreamState& stream, Position at, ExampleRange range, Entry& entry);
   /// Lets a pending entry take its batch over if it is in memory, or wait for it if it is being
   /// built.
-  void TakeOver(StreamState& stream, const Key& key, Entry& entry);
+  void TakeOver(StreamState& stream, Position at, Entry& entry);
   /// Gives a built batch to all that wait for it. `own` is the entry it was built for, if any.
   void HandOut(SharedBatch& batch, const SharedBatch::Wanting* own);
-  /// Forgets the entries of a lease, or of all leases if it is unset.
-  void EraseEntries(StreamState& stream, Number lease = {});
+  void EraseEntries(StreamState& stream);
   Entry& EntryOf(const SharedBatch::Wanting& wanting) {
     return streams_.at(wanting.first).entries.at(wanting.second);
   }
   /// The built batch that the stream needs last and may forget; nullopt if there is none.
-  std::optional<Key> LastToForget(const StreamState& stream) const;
+  std::optional<Position> LastToForget(const StreamState& stream) const;
   /// The stream with the most built bytes that may forget one; nullptr if there is none.
   StreamState* Richest();
   /// Forgets the built batch that the stream needs last. REQUIRES: it may forget one.
@@ -177,13 +195,13 @@ class BuildQueue {
   /// The entry that is built for next, if memory allows it; nullopt if nothing may be built.
   std::optional<SharedBatch::Wanting> Choose();
   /// Begins the build of a pending entry's batch.
-  Task Begin(const StreamState& stream, const Key& key, SharedBatch& batch);
+  Task Begin(const StreamState& stream, Position at, SharedBatch& batch);
   /// Whether the batch is the one that the consumer needs next.
-  static bool IsUrgent(const StreamState& stream, const Key& key) {
-    return key.first <= stream.next;
-  }
+  static bool IsUrgent(const StreamState& stream, Position at) { return at <= stream.next; }
+  /// Whether credit and the list's end of what may be sent allow the built batch.
+  static bool MaySend(const StreamState& stream, Position at, std::uint64_t bytes);
   /// Whether the batch that the consumer needs next is pending or being built. If that batch was
-  /// sent already, this is about the batch that the stream wants after it.
+  /// sent already, this is about the batch that the stream asks for after it.
   static bool Waits(const StreamState& stream);
   /// Whether memory allows the stream another batch: the budget is not used up, or the stream holds
   /// less than its equal share.
@@ -196,6 +214,7 @@ class BuildQueue {
   std::set<StreamId> ready_;  // given a built batch since the last call of TakeReady
   double served_time_ = 0;    // Job::time of the job that was served last, when it was served
   std::uint64_t pending_ = 0;
+  bool draining_ = false;
 };
 
 }  // namespace millrace

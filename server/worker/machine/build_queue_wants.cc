@@ -1,7 +1,9 @@
-// What the streams of a worker want, and how their wants meet in shared batches.
+// What the streams of a worker ask for, and how they meet in shared batches.
 
 #include "server/worker/machine/build_queue.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "common/base/mutant.h"
@@ -10,18 +12,34 @@
 namespace millrace {
 namespace {
 
-/// Checks that no position or range of the shard's batches can overflow.
-Status CheckShard(const v1::Shard& shard) {
+/// Checks that no position or range of the run's batches can overflow.
+Status CheckRun(const v1::Run& run) {
   constexpr std::uint64_t kLimit = std::uint64_t{1} << 62;
-  if (shard.batches() == 0 || shard.batches() > BuildQueue::kMaxWantedBatches) {
-    return InvalidArgument("a shard of " + std::to_string(shard.batches()) +
-                           " batches: expected 1 to " +
-                           std::to_string(BuildQueue::kMaxWantedBatches));
+  if (run.steps() == 0 || run.steps() > BuildQueue::kMaxSteps) {
+    return InvalidArgument("a run of " + std::to_string(run.steps()) + " steps: expected 1 to " +
+                           std::to_string(BuildQueue::kMaxSteps));
   }
-  if (shard.stride() >= kLimit / BuildQueue::kMaxWantedBatches || shard.position() >= kLimit ||
-      shard.first_example() >= kLimit || (shard.batches() > 1 && shard.stride() == 0)) {
-    return InvalidArgument("a shard at position " + std::to_string(shard.position()) +
-                           " with stride " + std::to_string(shard.stride()) + ": out of range");
+  if (run.stride() >= kLimit / BuildQueue::kMaxSteps || run.position() >= kLimit ||
+      run.first_example() >= kLimit || (run.steps() > 1 && run.stride() == 0)) {
+    return InvalidArgument("a run at position " + std::to_string(run.position()) + " with stride " +
+                           std::to_string(run.stride()) + ": out of range");
+  }
+  return OkStatus();
+}
+
+Status CheckRuns(const v1::WantList& wants) {
+  if (wants.runs_size() > BuildQueue::kMaxRuns) {
+    return InvalidArgument("a want list of " + std::to_string(wants.runs_size()) +
+                           " runs: expected at most " + std::to_string(BuildQueue::kMaxRuns));
+  }
+  std::uint64_t steps = 0;
+  for (const v1::Run& run : wants.runs()) {
+    MILLRACE_RETURN_IF_ERROR(CheckRun(run));
+    steps += run.steps();
+  }
+  if (steps > BuildQueue::kMaxSteps) {
+    return InvalidArgument("a want list of " + std::to_string(steps) + " steps: expected at most " +
+                           std::to_string(BuildQueue::kMaxSteps));
   }
   return OkStatus();
 }
@@ -30,76 +48,64 @@ Status CheckShard(const v1::Shard& shard) {
 
 Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
   StreamState& stream = streams_.at(id);
-  std::uint64_t total = 0;
-  for (const v1::Want& want : wants.wants()) {
-    MILLRACE_RETURN_IF_ERROR(CheckShard(want.shard()));
-    total += want.shard().batches();
-  }
-  if (total > kMaxWantedBatches) {
-    return InvalidArgument("a want list of " + std::to_string(total) +
-                           " batches: expected at most " + std::to_string(kMaxWantedBatches));
-  }
+  MILLRACE_RETURN_IF_ERROR(CheckRuns(wants));
   if (wants.credit_bytes() < stream.credit) {
     return InvalidArgument("credit went back from " + std::to_string(stream.credit) + " to " +
                            std::to_string(wants.credit_bytes()) + " bytes");
   }
   stream.credit = wants.credit_bytes();
   stream.next = FromProto(wants.next());
+  stream.until.reset();
+  if (wants.has_until()) stream.until = FromProto(wants.until());
+  stream.asks = wants.asks();
   batches_.Moved(id, *stream.batches, stream.place, stream.next);
 
   ++stream.lists;
-  std::set<Number> leases;
-  // Wants usually come in order of need, and so do their batches. So the entry behind the previous
-  // one is a good hint of where the next one belongs.
+  std::set<Position> refused;
+  // Runs usually come in order of need, and so do their steps. So the entry behind the previous one
+  // is a good hint of where the next one belongs.
   auto behind = stream.entries.begin();
-  for (const v1::Want& want : wants.wants()) {
-    const v1::Shard& shard = want.shard();
-    const Number lease = FromProto(want.lease());
-    leases.insert(lease);
-    if (stream.given_up.contains(lease)) continue;
-    for (std::uint32_t k = 0; k < shard.batches(); ++k) {
-      const Position at = PositionOf(shard, k);
+  for (const v1::Run& run : wants.runs()) {
+    if (run.stride() > 0) stream.stride = run.stride();
+    for (std::uint32_t k = 0; k < run.steps(); ++k) {
+      const Position at = PositionOf(run, k);
       if (at < stream.next) continue;
-      const auto it = stream.entries.try_emplace(behind, Key{at, lease});
+      if (stream.refused.contains(at)) {
+        refused.insert(at);
+        continue;
+      }
+      const auto it = stream.entries.try_emplace(behind, at);
       behind = std::next(it);
-      Entry& entry = it->second;
-      entry.range = {shard.first_example() + k * shard.stride(), shard.examples()};
-      entry.list = stream.lists;
-      const bool room = k < want.room() || IsMutant(Mutant::kRoomIgnored);
-      entry.room = room;
-      if (entry.state == State::kNoRoom && room)
-        SetState(stream, it->first, entry, State::kPending);
-      if (entry.state == State::kPending && !room)
-        SetState(stream, it->first, entry, State::kNoRoom);
-      if (entry.state == State::kPending) TakeOver(stream, it->first, entry);
+      Ask(stream, at, {run.first_example() + k * run.stride(), run.examples()}, it->second);
     }
   }
-  std::erase_if(stream.given_up, [&](const Number& lease) { return !leases.contains(lease); });
-  stream.leases = std::move(leases);
+  stream.refused = std::move(refused);
 
   for (auto it = stream.entries.begin(); it != stream.entries.end();) {
     if (it->second.list == stream.lists) {
       ++it;
       continue;
     }
-    SetState(stream, it->first, it->second, State::kNoRoom);
+    SetState(stream, it->first, it->second, State::kNone);
     it = stream.entries.erase(it);
   }
   return OkStatus();
 }
 
-void BuildQueue::EraseEntries(StreamState& stream, Number lease) {
-  for (auto it = stream.entries.begin(); it != stream.entries.end();) {
-    if (lease.is_set() && it->first.second != lease) {
-      ++it;
-      continue;
-    }
-    SetState(stream, it->first, it->second, State::kNoRoom);
-    it = stream.entries.erase(it);
-  }
+void BuildQueue::Ask(StreamState& stream, Position at, ExampleRange range, Entry& entry) {
+  entry.list = stream.lists;
+  if (entry.range != range) SetState(stream, at, entry, State::kNone);
+  entry.range = range;
+  if (entry.state == State::kNone) SetState(stream, at, entry, State::kPending);
+  if (entry.state == State::kPending) TakeOver(stream, at, entry);
 }
 
-void BuildQueue::SetState(StreamState& stream, const Key& key, Entry& entry, State state) {
+void BuildQueue::EraseEntries(StreamState& stream) {
+  for (auto& [at, entry] : stream.entries) SetState(stream, at, entry, State::kNone);
+  stream.entries.clear();
+}
+
+void BuildQueue::SetState(StreamState& stream, Position at, Entry& entry, State state) {
   Job& job = jobs_[stream.job];
   const auto active = [](State s) { return s == State::kPending || s == State::kBuilding; };
   const auto wants = [&](State s) { return active(s) || s == State::kBuilt; };
@@ -111,49 +117,66 @@ void BuildQueue::SetState(StreamState& stream, const Key& key, Entry& entry, Sta
     --job.active;
   }
   if (wants(state) && !wants(entry.state)) {
-    entry.batch = &batches_.Get(*stream.batches, {key.first.epoch, entry.range});
-    entry.batch->wanted.emplace(stream.id, key);
+    entry.batch = &batches_.Get(*stream.batches, {at.epoch, entry.range});
+    entry.batch->wanted.emplace(stream.id, at);
+    CountAsked(stream, at, true);
   }
   SharedBatch* const batch = entry.batch;
   if (entry.state == State::kPending) {
-    stream.pending.erase(key);
+    stream.pending.erase(at);
     if (--batch->pending == 0) --pending_;
   }
-  if (entry.state == State::kBuilt) {
-    stream.built.erase(key);
-    stream.built_bytes -= batch->bytes;
-    if (state == State::kSent) batches_.Sending(*batch, stream.id);
-    if (--batch->to_send > 0) {
-      // Another stream is still to be sent it.
-    } else if (state == State::kSent) {
-      batches_.Sent(*batch, stream.place, key.first);
-    } else {
-      batches_.Drop(*batch);
-    }
+  if (entry.state == State::kBuilding && state == State::kNone && stream.twins != nullptr) {
+    batch->withdrawn.emplace(stream.place, at);
   }
+  if (entry.state == State::kBuilt) LeaveBuilt(stream, at, *batch, state);
   if (state == State::kPending) {
-    stream.pending.insert(key);
+    stream.pending.insert(at);
     if (batch->pending++ == 0) ++pending_;
   }
   if (state == State::kBuilt) {
-    stream.built.insert(key);
+    stream.built.insert(at);
     stream.built_bytes += batch->bytes;
     ++batch->to_send;
+  }
+  // The consumer itself asks and withdraws. That a batch goes out it sees.
+  if (state == State::kBuilding || state == State::kBuilt ||
+      (state == State::kPending && entry.state != State::kNone)) {
+    ++stream.changes;
   }
   entry.state = state;
   if (batch != nullptr && !wants(state)) {
     entry.batch = nullptr;
-    batch->wanted.erase({stream.id, key});
+    CountAsked(stream, at, false);
+    batch->wanted.erase({stream.id, at});
     batches_.EraseIfIdle(*batch);
   }
 }
 
-void BuildQueue::TakeOver(StreamState& stream, const Key& key, Entry& entry) {
+void BuildQueue::LeaveBuilt(StreamState& stream, Position at, SharedBatch& batch, State state) {
+  stream.built.erase(at);
+  stream.built_bytes -= batch.bytes;
+  if (state == State::kSent) batches_.Sending(batch, stream.id);
+  if (--batch.to_send > 0) return;  // another stream is still to be sent it
+  if (state == State::kPending) return batches_.Drop(batch);
+  batches_.Leave(batch, stream.place, at);
+}
+
+void BuildQueue::CountAsked(StreamState& stream, Position at, bool more) {
+  if (stream.twins == nullptr) return;
+  std::uint32_t& asked = stream.twins->asked[at];
+  asked = more ? asked + 1 : asked - 1;
+  if (asked == 0) stream.twins->asked.erase(at);
+  ++stream.twins->changes;
+  ++stream.own_twin_changes;
+}
+
+void BuildQueue::TakeOver(StreamState& stream, Position at, Entry& entry) {
   SharedBatch& batch = *entry.batch;
-  if (batch.build != 0) return SetState(stream, key, entry, State::kBuilding);
+  if (batch.build != 0) return SetState(stream, at, entry, State::kBuilding);
   if (batch.to_send > 0) return HandOut(batch, nullptr);
   if (!SharedBatches::IsLeft(batch)) return;
-  if (batch.kept_for == nullptr && !IsUrgent(stream, key) && !batches_.Fits(batch)) return;
+  if (batch.kept_for == nullptr && !IsUrgent(stream, at) && !batches_.Fits(batch)) return;
   batches_.TakeBack(batch);
   HandOut(batch, nullptr);
 }
@@ -168,7 +191,6 @@ void BuildQueue::HandOut(SharedBatch& batch, const SharedBatch::Wanting* own) {
     Entry& entry = stream.entries.at(wanting.second);
     if (entry.state == State::kBuilt) continue;
     SetState(stream, wanting.second, entry, State::kBuilt);
-    entry.shared = !is_own;
     ready_.insert(stream.id);
     // A job is owed nothing later for what it took over.
     const bool pays = builder != nullptr && builder->job == stream.job;

@@ -7,25 +7,23 @@
 #include <memory>
 #include <string>
 
-#include "common/base/ids.h"
 #include "common/epoch/position.h"
 #include "server/worker/machine/shared_batches.h"
 
 namespace millrace {
 
-/// One batch of a lease that one stream wants.
+/// The batch of a step that a stream asks for.
 struct BuildTask {
   BatchStreamId stream = 0;
   std::string plan;  // fingerprint
   std::string job;
-  Number lease;
   Position at;
   ExampleRange range;
   double charged = 0;       // build seconds that were added to the job's account in advance
   std::uint64_t build = 0;  // number of the build, which is never used again
 };
 
-/// A batch that is being built.
+/// A build that is under way for a step of a stream.
 struct BuildUnderWay {
   Position at;
   std::uint64_t build = 0;  // BuildTask::build
@@ -38,14 +36,7 @@ struct OutgoingBatch {
   std::uint64_t bytes = 0;
   std::uint64_t credit_used = 0;   // bytes of the stream's credit, this batch included
   std::uint64_t batches_sent = 0;  // on the stream, this batch included
-  bool shared = false;             // it was built for another stream or lease
-};
-
-/// A lease of a stream.
-struct StreamLease {
-  BatchStreamId stream = 0;
-  Number lease;
-  friend auto operator<=>(const StreamLease&, const StreamLease&) = default;
+  bool shared = false;             // it was built for another stream
 };
 
 }  // namespace millrace

@@ -44,6 +44,7 @@ void SharedBatches::ForgetPlan(const std::string& plan) {
     kept_bytes_ -= twins.kept_bytes;
     twins.kept_bytes = 0;
     twins.kept.clear();
+    ++twins.changes;
   }
   std::erase_if(building_, [&](const auto& build) { return build.second->plan == &batches; });
   batches.batches.clear();
@@ -72,8 +73,10 @@ void SharedBatches::EraseIfIdle(SharedBatch& batch) {
   batch.plan->batches.erase(BatchId(batch.id));
 }
 
-std::uint64_t SharedBatches::Begin(SharedBatch& batch) {
+std::uint64_t SharedBatches::Begin(SharedBatch& batch, BatchStreamId stream) {
   ++batch.plan->builds;
+  batch.built_for = stream;
+  batch.withdrawn.reset();
   batch.build = ++begun_;
   building_.emplace(batch.build, &batch);
   return batch.build;
@@ -116,7 +119,7 @@ void SharedBatches::Sending(SharedBatch& batch, BatchStreamId stream) {
   Sweep(*batch.plan);
 }
 
-void SharedBatches::Sent(SharedBatch& batch, RankPlace place, Position at) {
+void SharedBatches::Leave(SharedBatch& batch, RankPlace place, Position at) {
   built_bytes_ -= batch.bytes;
   const auto twins = batch.plan->twins.find(place);
   if (twins != batch.plan->twins.end() && IsAwaited(batch, twins->second, at)) {
@@ -164,6 +167,7 @@ bool SharedBatches::IsAwaited(const SharedBatch& batch, const Twins& twins, Posi
 
 void SharedBatches::Keep(SharedBatch& batch, Twins& twins, Position at) {
   if (!twins.kept.try_emplace(at, &batch).second) return batch.batch.reset();
+  ++twins.changes;
   batch.kept_for = &twins;
   batch.kept_at = at;
   twins.kept_bytes += batch.bytes;
@@ -175,6 +179,7 @@ void SharedBatches::Unkeep(SharedBatch& batch) {
   batch.kept_for->kept_bytes -= batch.bytes;
   kept_bytes_ -= batch.bytes;
   batch.kept_for->kept.erase(batch.kept_at);
+  ++batch.kept_for->changes;
   batch.kept_for = nullptr;
   batch.batch.reset();
 }

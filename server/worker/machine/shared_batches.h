@@ -3,10 +3,11 @@
 //
 // A batch is in memory in one of three ways:
 // - built: some stream is still to be sent it.
-// - kept: it was sent, but a twin of the stream it was sent to comes to it later. Two streams are
+// - kept: no stream is to be sent it now, but a stream that was not sent it comes to it later. That
+//   is the stream that has withdrawn it, or a twin of the stream that was sent it. Two streams are
 //   twins if they have one plan, world size and rank: replicas, or two jobs of one fingerprint.
 //   Twins rarely run in step, and the one in front has its batches built before the one behind
-//   has room for them. Nobody waits for a twin. So batches are kept in the memory that built ones
+//   asks for them. Nobody waits for a twin. So batches are kept in the memory that built ones
 //   leave of the budget, and for no longer than until the last twin has passed them. If memory is
 //   short, kept batches go first, and among them those that are needed last.
 // - alive: it was sent, and only a transport still has it. It can be taken from there, but it is
@@ -20,11 +21,11 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
-#include "common/base/ids.h"
 #include "common/epoch/position.h"
 
 namespace millrace {
@@ -36,7 +37,7 @@ using BatchStreamId = std::uint64_t;
 
 /// Says which batches of a plan a stream needs. Streams with equal ones are twins.
 struct RankPlace {
-  std::uint32_t world_size = 0;  // 0: unknown; the stream has no twin
+  std::uint32_t world_size = 0;  // 0: unknown; the stream has no twin, and nothing is kept for it
   std::uint32_t rank = 0;
   friend auto operator<=>(const RankPlace&, const RankPlace&) = default;
 };
@@ -51,22 +52,23 @@ struct BatchId {
 struct PlanBatches;
 struct Twins;
 
-/// One batch, as long as a stream has room for it, it is being built, or it is in memory.
+/// One batch, as long as a stream asks for it, it is being built, or it is in memory.
 struct SharedBatch {
-  using Key = std::pair<Position, Number>;        // of a stream's entry: position and lease
-  using Wanting = std::pair<BatchStreamId, Key>;  // an entry of a stream
+  using Wanting = std::pair<BatchStreamId, Position>;  // a step that a stream asks for
 
   BatchId id;
   PlanBatches* plan = nullptr;
   std::uint64_t build = 0;          // number of the build that is under way; 0: none is
-  std::set<Wanting> wanted;         // entries that wait for the batch or are to be sent it
+  BatchStreamId built_for = 0;      // the stream whose turn it was when the last build began
+  std::set<Wanting> wanted;         // steps that wait for the batch or are to be sent it
   std::uint32_t pending = 0;        // of these, wait for a build that is not begun
   std::uint32_t to_send = 0;        // of these, are to be sent it. It is built if there are any
   std::set<BatchStreamId> sent_to;  // streams that were sent it
   std::uint64_t bytes = 0;          // once it is built
-  std::shared_ptr<const BuiltBatch> batch;  // set if it is built or kept
-  std::weak_ptr<const BuiltBatch> sent;     // what was sent last
-  Twins* kept_for = nullptr;                // set if it is kept
+  std::shared_ptr<const BuiltBatch> batch;                  // set if it is built or kept
+  std::weak_ptr<const BuiltBatch> sent;                     // what was sent last
+  std::optional<std::pair<RankPlace, Position>> withdrawn;  // the last one, while it was built
+  Twins* kept_for = nullptr;                                // set if it is kept
   Position kept_at;
   bool swept = false;  // PlanBatches::sent has its id
 };
@@ -74,8 +76,11 @@ struct SharedBatch {
 /// Twins, and what is kept for them.
 struct Twins {
   std::map<BatchStreamId, Position> next;  // of each stream
+  std::map<Position, std::uint32_t>
+      asked;  // how many streams wait for the step or are to be sent it
   std::map<Position, SharedBatch*> kept;
   std::uint64_t kept_bytes = 0;
+  std::uint64_t changes = 0;  // of `asked` and `kept`
 };
 
 struct PlanBatches {
@@ -91,7 +96,7 @@ class SharedBatches {
  public:
   explicit SharedBatches(std::uint64_t budget) : budget_(budget) {}
 
-  /// Adds a stream of the plan. The result stays valid until RemoveStream.
+  /// Adds a stream of the plan. The result, and its twins, stay valid until RemoveStream.
   PlanBatches& AddStream(BatchStreamId stream, const std::string& plan, RankPlace place);
   void RemoveStream(BatchStreamId stream, PlanBatches& plan, RankPlace place);
   /// Tells where the stream is. Batches that no twin comes to any more are not kept.
@@ -106,8 +111,8 @@ class SharedBatches {
   /// Forgets the batch if nothing is known of it any more. The reference is invalid then.
   void EraseIfIdle(SharedBatch& batch);
 
-  /// Begins a build and returns its number.
-  std::uint64_t Begin(SharedBatch& batch);
+  /// Begins a build for a stream, whose turn it is, and returns its number.
+  std::uint64_t Begin(SharedBatch& batch, BatchStreamId stream);
   /// Ends a build. Returns nullptr if nobody can want the batch: the plan was forgotten, or has no
   /// stream. Otherwise the caller has to call EraseIfIdle if nobody wants it.
   SharedBatch* End(std::uint64_t build);
@@ -124,10 +129,10 @@ class SharedBatches {
   void TakeBack(SharedBatch& batch);
   /// Tells that the batch, which is built, goes out on a stream.
   void Sending(SharedBatch& batch, BatchStreamId stream);
-  /// Tells that the batch is no longer built: it went out at `at` of a stream with this place, and
-  /// nobody else is to be sent it.
-  void Sent(SharedBatch& batch, RankPlace place, Position at);
-  /// Tells that the batch is no longer built: those that were to be sent it want it no longer.
+  /// Tells that the batch is no longer built: it went out as the step at `at` of a stream with this
+  /// place, or that stream has withdrawn it, and nobody else is to be sent it.
+  void Leave(SharedBatch& batch, RankPlace place, Position at);
+  /// Tells that the batch is no longer built: its memory is needed.
   void Drop(SharedBatch& batch);
 
   std::uint64_t budget() const { return budget_; }

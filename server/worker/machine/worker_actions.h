@@ -58,12 +58,12 @@ struct WorkerAction {
     std::uint64_t attempt;
     Status why;
   };
-  /// A part without data. Answered with OnSent. If a batch is being built, the adapter adds its
-  /// stage to Alive.
+  /// A part without data. Answered with OnSent. If it has Alive, the adapter adds the stage of each
+  /// build under way.
   struct SendPart {
     BuildQueue::StreamId stream;
     v1::BatchPart part;
-    std::uint64_t build = 0;  // BuildTask::build of the batch that Alive names; 0: it names none
+    std::vector<std::uint64_t> builds = {};  // BuildTask::build, of each Alive.building
   };
   /// Send all parts of a batch to a consumer. The adapter answers with OnSent after the last part.
   struct SendBatch {

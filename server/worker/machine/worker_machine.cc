@@ -3,40 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/access/rights.h"
 #include "common/base/addresses.h"
 #include "common/base/mutant.h"
-#include "common/base/protocol_limits.h"
-#include "common/base/protocol_version.h"
 #include "common/base/wait_cause.h"
-#include "common/transport/convert/compression.h"
-#include "common/transport/convert/places.h"
 
 namespace millrace {
-namespace {
-
-constexpr std::size_t kMaxControlParts = 1024;
-
-/// Checks the fields of a want list that BuildQueue does not check.
-Status CheckWants(const v1::WantList& wants) {
-  MILLRACE_RETURN_IF_ERROR(CheckProtocol("consumer", wants.protocol() == 0 ? 1 : wants.protocol()));
-  if (wants.fingerprint().empty()) {
-    return InvalidArgument("a want list without a fingerprint: expected that of the plan");
-  }
-  if (wants.fingerprint().size() > kMaxNameBytes || wants.job().size() > kMaxNameBytes) {
-    return InvalidArgument("a want list with a fingerprint of " +
-                           std::to_string(wants.fingerprint().size()) + " and a job of " +
-                           std::to_string(wants.job().size()) + " bytes: expected at most " +
-                           std::to_string(kMaxNameBytes));
-  }
-  if (wants.priority() > kMaxPriority) {
-    return InvalidArgument("priority " + std::to_string(wants.priority()) +
-                           " is out of range: expected 1 to " + std::to_string(kMaxPriority));
-  }
-  return OkStatus();
-}
-
-}  // namespace
 
 WorkerMachine::WorkerMachine(WorkerOptions options, std::string nonce,
                              std::function<double()> random, std::shared_ptr<Logger> log)
@@ -58,88 +29,10 @@ void WorkerMachine::Start(Time now) {
   Connect(now);
 }
 
-void WorkerMachine::Drain(Time now) {
-  if (draining_) return;
-  draining_ = true;
-  log_->Info("draining", {{"streams", streams_.size()}});
-  PumpAll(now);
-  SendReport(now);
-}
-
-bool WorkerMachine::Idle() const {
-  return std::all_of(streams_.begin(), streams_.end(), [this](const auto& stream) {
-    return !queue_.Owes(stream.first) && stream.second.writing != Writing::kBatch;
-  });
-}
-
-Number WorkerMachine::SessionOf(StreamId stream) const {
-  const auto found = streams_.find(stream);
-  return found == streams_.end() ? Number{} : found->second.session;
-}
-
 const WorkerMachine::KeptPlan* WorkerMachine::FindReady(const std::string& fingerprint) const {
   const auto found = plans_.find(fingerprint);
   if (found == plans_.end() || found->second.phase != v1::READY) return nullptr;
   return found->second.spec.asked() ? nullptr : &found->second;
-}
-
-// --- Streams of consumers ------------------------------------------------------------------------
-
-Status WorkerMachine::OnStreamOpened(StreamId stream, const Peer& peer) {
-  if (streams_.size() >= options_.max_streams) {
-    return ResourceExhausted("worker " + options_.name + " has " +
-                             std::to_string(options_.max_streams) +
-                             " streams, its limit: consumers go to other workers");
-  }
-  streams_[stream].peer = peer;
-  return OkStatus();
-}
-
-void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  StreamEntry& stream = found->second;
-  stream.wants_heard = now;
-  stream.deaf_said = false;
-  if (const Status status = CheckWants(wants); !status.ok()) return Close(id, status);
-  stream.session = FromProto(wants.session());
-  // A consumer may know more of them than this worker. Nothing is saved in shared memory.
-  stream.compression = stream.peer.shares_memory
-                           ? Compression::kOff
-                           : FromProto(wants.compression()).value_or(Compression::kOff);
-  if (stream.fingerprint.empty()) {
-    stream.fingerprint = wants.fingerprint();
-    const std::string& job = wants.job().empty() ? wants.fingerprint() : wants.job();
-    queue_.AddStream(id, stream.fingerprint, job, {wants.world_size(), wants.rank()});
-    queue_.SetWeight(job, std::max(1u, wants.priority()));
-  }
-  if (stream.fingerprint != wants.fingerprint()) {
-    return Close(id, InvalidArgument("a stream of fingerprint " + stream.fingerprint +
-                                     " asks for batches of " + wants.fingerprint()));
-  }
-  if (FindReady(wants.fingerprint()) == nullptr) {
-    const Status why = WhyNotReady(wants.fingerprint());
-    for (const v1::Want& want : wants.wants()) Refuse(stream, FromProto(want.lease()), why);
-    // The list replaces the one before, also where the plan was ready for that one.
-    v1::WantList nothing = wants;
-    nothing.clear_wants();
-    if (const Status status = queue_.SetWants(id, nothing); !status.ok()) return Close(id, status);
-  } else if (const Status denied = CheckDatasets(wants.fingerprint(), stream.peer.identity);
-             !denied.ok()) {
-    return Close(id, denied);
-  } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
-    return Close(id, status);
-  }
-  PumpReady(now);
-  Pump(id, stream, now);
-  WakeBuilders();
-}
-
-Status WorkerMachine::CheckDatasets(const std::string& fingerprint, const Identity& peer) const {
-  for (const std::string& dataset : plans_.at(fingerprint).spec.datasets()) {
-    MILLRACE_RETURN_IF_ERROR(CheckDataset(peer, dataset));
-  }
-  return OkStatus();
 }
 
 Status WorkerMachine::WhyNotReady(const std::string& fingerprint) const {
@@ -155,119 +48,6 @@ Status WorkerMachine::WhyNotReady(const std::string& fingerprint) const {
   return FailedPrecondition("plan failed here: " + plan->second.error.message());
 }
 
-void WorkerMachine::Refuse(StreamEntry& stream, const Number& lease, const Status& why,
-                           std::optional<Position> at) {
-  // This check comes before the search, because a want list may name a hundred thousand leases.
-  if (stream.control.size() >= kMaxControlParts) return;
-  const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
-    return p.has_refused() && FromProto(p.refused().lease()) == lease;
-  });
-  if (said) return;
-  v1::BatchPart part;
-  v1::Refused& refused = *part.mutable_refused();
-  ToProto(lease, refused.mutable_lease());
-  refused.set_code(static_cast<std::uint32_t>(why.code()));
-  refused.set_message(why.message());
-  if (at) ToProto(*at, refused.mutable_at());
-  stream.control.push_back(std::move(part));
-}
-
-void WorkerMachine::Close(StreamId id, const Status& why) {
-  log_->Warning("consumer's stream closed",
-                {{"peer", streams_.at(id).peer.address}, {"error", why}});
-  actions_.push_back(WorkerAction::CloseStream{id, why});
-  streams_.erase(id);
-  queue_.RemoveStream(id);
-  WakeBuilders();
-}
-
-void WorkerMachine::WakeBuilders() {
-  if (queue_.pending() == 0 && measuring_.pending() == 0) return;
-  actions_.push_back(WorkerAction::WakeBuilders{});
-}
-
-void WorkerMachine::PumpAll(Time now) {
-  for (auto& [id, stream] : streams_) Pump(id, stream, now);
-}
-
-void WorkerMachine::PumpReady(Time now) {
-  for (const StreamId id : queue_.TakeReady()) {
-    if (const auto stream = streams_.find(id); stream != streams_.end()) {
-      Pump(id, stream->second, now);
-    }
-  }
-}
-
-void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
-  if (stream.writing != Writing::kNothing) return;
-  if (draining_ && !stream.going_away_said) {
-    stream.going_away_said = true;
-    v1::BatchPart part;
-    part.set_going_away(true);
-    return Write(id, stream, std::move(part));
-  }
-  if (!stream.control.empty()) {
-    v1::BatchPart part = std::move(stream.control.front());
-    stream.control.pop_front();
-    return Write(id, stream, std::move(part));
-  }
-  if (auto outgoing = queue_.TakeToSend(id)) {
-    if (stream.blocked_since) send_blocked_seconds_ += ToSeconds(now - *stream.blocked_since);
-    stream.blocked_since.reset();
-    ++sent_batches_;
-    sent_bytes_ += outgoing->bytes;
-    if (outgoing->shared) ++shared_batches_;
-    stream.writing = Writing::kBatch;
-    actions_.push_back(WorkerAction::SendBatch{id, *std::move(outgoing), stream.compression});
-    // The sent batch has left memory, so that another may be built.
-    return WakeBuilders();
-  }
-  if (!queue_.BlockedByCredit(id)) {
-    stream.blocked_since.reset();
-  } else if (!stream.blocked_since) {
-    stream.blocked_since = now;
-  }
-}
-
-void WorkerMachine::Write(StreamId id, StreamEntry& stream, v1::BatchPart part,
-                          std::uint64_t build) {
-  stream.writing = Writing::kPart;
-  actions_.push_back(WorkerAction::SendPart{id, std::move(part), build});
-}
-
-void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
-  if (stream.writing != Writing::kNothing) return;
-  v1::BatchPart part;
-  part.set_batches_sent(queue_.BatchesSent(id));
-  v1::Alive& alive = *part.mutable_alive();
-  const std::optional<BuildUnderWay> building = queue_.Building(id);
-  if (building) ToProto(building->at, alive.mutable_building());
-  alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
-  const Duration age = now - stream.wants_heard;
-  stream.deaf_said = age >= kWantsSilence;
-  alive.set_wants_age_ms(static_cast<std::uint32_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(age).count()));
-  Write(id, stream, std::move(part), building ? building->build : 0);
-}
-
-void WorkerMachine::OnSent(StreamId id, Time now) {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  found->second.writing = Writing::kNothing;
-  found->second.last_write = now;
-  Pump(id, found->second, now);
-}
-
-void WorkerMachine::OnStreamClosed(StreamId id, const Status& status, Time /*now*/) {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  log_->Debug("consumer's stream ended",
-              {{"peer", found->second.peer.address}, {"status", status.ToString()}});
-  streams_.erase(found);
-  queue_.RemoveStream(id);
-  WakeBuilders();
-}
-
 bool WorkerMachine::SetMemoryBudget(std::uint64_t bytes) {
   const bool forgets = queue_.built_bytes() + queue_.kept_bytes() > bytes;
   queue_.SetMemoryBudget(bytes);
@@ -275,21 +55,11 @@ bool WorkerMachine::SetMemoryBudget(std::uint64_t bytes) {
   return forgets;
 }
 
-double WorkerMachine::SendBlockedSeconds(Time now) const {
-  double blocked = send_blocked_seconds_;
-  for (const auto& [id, stream] : streams_) {
-    if (stream.blocked_since) blocked += ToSeconds(now - *stream.blocked_since);
-  }
-  return blocked;
-}
-
-// --- Plans and builds ----------------------------------------------------------------------------
-
 void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now) {
   const auto found = plans_.find(fingerprint);
   if (found == plans_.end()) return;
   KeptPlan& entry = found->second;
-  // A lease of a plan is for this plan alone: other bytes may never be sent for it.
+  // A step of a plan is of this plan alone: other bytes may never be sent for it.
   if (plan.ok() && !entry.spec.asked() && plan->fingerprint != fingerprint &&
       !IsMutant(Mutant::kOtherCodeServed)) {
     plan = FailedPrecondition("compiles to " + plan->fingerprint + " here, expected " +
@@ -341,9 +111,7 @@ void WorkerMachine::FailPlan(const std::string& fingerprint, KeptPlan& entry, co
   entry.phase = v1::FAILED;
   entry.error = why;
   entry.plan.reset();
-  for (const auto& [id, lease] : queue_.GiveUpPlan(fingerprint)) {
-    Refuse(streams_.at(id), lease, why);
-  }
+  for (const StreamId id : queue_.GiveUpPlan(fingerprint)) Refuse(streams_.at(id), why);
   std::vector<StreamId> half_way;
   for (auto& [id, stream] : streams_) {
     if (stream.fingerprint != fingerprint) continue;
@@ -367,6 +135,12 @@ WorkerMachine::StageTotal& WorkerMachine::TotalOf(std::string_view stage) {
 std::optional<BuildQueue::Task> WorkerMachine::NextBuild(Time now) {
   std::optional<BuildQueue::Task> task = queue_.Next();
   tuning_.OnAsked(task.has_value(), queue_.anyone_waits(), now);
+  if (task) {
+    idle_threads_.OnBegan();
+    building_since_.emplace(task->build, now);
+  } else if (queue_.pending() == 0) {  // otherwise memory or a drain holds the threads back
+    idle_threads_.OnNothing(tuning_.threads(), now);
+  }
   PumpReady(now);
   return task;
 }
@@ -380,6 +154,8 @@ void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const 
     total.batches.Observe(stage.seconds);
     ++total.count;
   }
+  OnBuildEnded(task);
+  if (plans_.contains(task.plan)) build_times_.Add(task.plan, seconds, bytes);
   mean_build_seconds_ =
       mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
   double python_seconds = 0;
@@ -393,14 +169,20 @@ void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const 
 
 void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
   log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
+  OnBuildEnded(task);
   tuning_.OnEnded(false, now);
   // The files are looked at now, not at the next period: other batches would fail as well.
   if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
-  for (const auto& [of, at] : queue_.GiveUp(task)) {
-    StreamEntry& stream = streams_.at(of.stream);
-    Refuse(stream, of.lease, why, at);
-    Pump(of.stream, stream, now);
+  for (const auto& [id, at] : queue_.GiveUp(task)) {
+    StreamEntry& stream = streams_.at(id);
+    Refuse(stream, why, at);
+    Pump(id, stream, now);
   }
+}
+
+void WorkerMachine::OnBuildEnded(const BuildQueue::Task& task) {
+  idle_threads_.OnEnded();
+  building_since_.erase(task.build);
 }
 
 }  // namespace millrace

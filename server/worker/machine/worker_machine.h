@@ -7,7 +7,7 @@
 // worker_service.h runs the machine in a process; tests/sim runs it through seeded histories.
 //
 // The adapter adds to a message on its way out what only it knows: the states of the datasets and
-// file lists to a report, and the stage of a build to Alive.
+// file lists to a report, and the stages of builds to Alive.
 //
 // Not thread-safe.
 #pragma once
@@ -31,7 +31,10 @@
 #include "millrace/v1/dispatcher.pb.h"
 #include "millrace/v1/worker.pb.h"
 #include "server/worker/machine/build_queue.h"
+#include "server/worker/machine/build_times.h"
+#include "server/worker/machine/idle_threads.h"
 #include "server/worker/machine/measure_queue.h"
+#include "server/worker/machine/stream_shares.h"
 #include "server/worker/machine/worker_actions.h"
 #include "server/worker/machine/worker_tuning.h"
 
@@ -44,12 +47,14 @@ class WorkerMachine {
   using StreamId = BuildQueue::StreamId;
 
   static constexpr Duration kAlivePeriod = std::chrono::seconds(1);
+  /// What an Alive says on a stream may change this often.
+  static constexpr Duration kAliveSpacing = std::chrono::milliseconds(50);
   static constexpr Duration kReportPeriod = std::chrono::seconds(1);
   static constexpr Duration kLookPeriod = std::chrono::seconds(1);
   static constexpr Duration kCompileAgain = std::chrono::seconds(2);
   static constexpr Duration kDispatcherSilence = std::chrono::seconds(3);
-  /// A consumer repeats its want list each second while the worker owes it a batch. If no list has
-  /// come for this long, the worker tells the consumer so at once.
+  /// A consumer repeats its want list each second. If no list has come for this long, the worker
+  /// tells the consumer so at once.
   static constexpr Duration kWantsSilence = std::chrono::seconds(3);
 
   /// A plan that the dispatcher wants kept.
@@ -92,10 +97,11 @@ class WorkerMachine {
                 std::shared_ptr<Logger> log);
 
   void Start(Time now);
-  /// Sends signs of life, connects again, and reports once a second. The caller has to call it a
-  /// few times a second.
+  /// Sends signs of life, connects again, and reports once a second. The caller has to call it
+  /// about once in kAliveSpacing.
   void Tick(Time now);
-  /// Takes no new leases and asks consumers to go elsewhere.
+  /// Drains because the process is about to end: asks consumers to go elsewhere, and begins nothing
+  /// but batches that they wait for. Nobody takes this back.
   void Drain(Time now);
   /// Says goodbye to the dispatcher; nothing but TakeActions may be called afterwards.
   void Stop(Time now);
@@ -159,11 +165,12 @@ class WorkerMachine {
   /// was only asked for has none.
   const KeptPlan* FindReady(const std::string& fingerprint) const;
   const std::map<std::string, KeptPlan>& plans() const { return plans_; }
-  /// Whether no consumer waits for a batch of this worker.
+  /// Whether a drain is over: of what consumers ask for, nothing is being built, built or on its
+  /// way out. What they hold and what is kept for them does not count.
   bool Idle() const;
   /// Whether a dispatcher knows the worker and the worker does not drain.
-  bool Ready() const { return work_.registered && !draining_; }
-  bool draining() const { return draining_; }
+  bool Ready() const { return work_.registered && !draining(); }
+  bool draining() const { return drain_ordered_ || leaving_; }
   const std::map<std::string, StageTotal, std::less<>>& build_seconds() const {
     return build_seconds_;
   }
@@ -171,7 +178,7 @@ class WorkerMachine {
   double SendBlockedSeconds(Time now) const;
   /// The session of the consumer at the other end; unset before its first want list.
   Number SessionOf(StreamId stream) const;
-  /// How many of the batches that were sent had been built for another stream or lease.
+  /// How many of the batches that were sent had been built for another stream.
   std::uint64_t shared_batches() const { return shared_batches_; }
   Number number() const { return number_; }
   std::uint64_t term() const { return term_; }
@@ -182,6 +189,13 @@ class WorkerMachine {
 
  private:
   enum class Writing : std::uint8_t { kNothing, kPart, kBatch };
+
+  /// What a stream is told of the worker's speed, and of what it gets of it.
+  struct Figures {
+    std::uint32_t slots = 0;
+    std::uint32_t threads_milli = 0;
+    double batch_ms = 0;
+  };
 
   struct StreamEntry {
     Peer peer;
@@ -195,22 +209,40 @@ class WorkerMachine {
     bool going_away_said = false;
     Number session;
     Compression compression = Compression::kOff;  // of the parts of batches
+    bool alive_due = true;  // an Alive goes as soon as the stream is free, and before all else
+    Time alive_said;        // the last Alive
+    Figures figures;        // as it said them
+    std::uint64_t changes_said = 0;  // BuildQueue::Changes as it said them
   };
 
-  // worker_machine.cc: consumers' streams, plans, builds
+  // worker_streams.cc: consumers' streams
   void Pump(StreamId id, StreamEntry& stream, Time now);
   void PumpAll(Time now);
   /// Pumps the streams that were given a built batch.
   void PumpReady(Time now);
-  void Write(StreamId id, StreamEntry& stream, v1::BatchPart part, std::uint64_t build = 0);
-  void SendAlive(StreamId id, StreamEntry& stream, Time now);
-  /// `at`: the batch of the lease that cannot be built, if it is known.
-  void Refuse(StreamEntry& stream, const Number& lease, const Status& why,
-              std::optional<Position> at = std::nullopt);
+  void Write(StreamId id, StreamEntry& stream, v1::BatchPart part,
+             std::vector<std::uint64_t> builds = {});
+  /// `at`: the step that cannot be built; unset: none that the stream asks for.
+  void Refuse(StreamEntry& stream, const Status& why, std::optional<Position> at = std::nullopt);
   void Close(StreamId id, const Status& why);
+  void Forget(StreamId id);
   void WakeBuilders();
+  /// Tells all consumers that the worker drains, or does not any more.
+  void TellDrain(Time now);
+
+  // worker_alive.cc
+  /// Whether the worker has to say that it lives, or what has changed.
+  bool AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const;
+  void SendAlive(StreamId id, StreamEntry& stream, Time now);
+  Figures FiguresOf(StreamId id, const StreamEntry& stream) const;
+  WorkerCapacity CapacityFor(const PlanBuilds& builds) const;
+  /// Signs of life of all streams.
+  void TickStreams(Time now);
+
+  // worker_machine.cc: plans, builds
+  void OnBuildEnded(const BuildQueue::Task& task);
   StageTotal& TotalOf(std::string_view stage);
-  /// Returns why wants for a plan are refused. REQUIRES: the plan is not ready.
+  /// Returns why steps of a plan are refused. REQUIRES: the plan is not ready.
   Status WhyNotReady(const std::string& fingerprint) const;
   /// Ends a plan that was ready and cannot be served any more. Its built batches are forgotten.
   void FailPlan(const std::string& fingerprint, KeptPlan& entry, const Status& why, Time now);
@@ -219,6 +251,8 @@ class WorkerMachine {
   const std::string& dispatcher() const { return dispatchers_[work_.address]; }
   void NextDispatcher() { work_.address = (work_.address + 1) % dispatchers_.size(); }
   void Connect(Time now);
+  /// Begins the drain that an operator orders, or ends it.
+  void ObeyDrain(const v1::WorkResponse& response, Time now);
   void KeepPlans(const v1::WorkResponse& response);
   /// A plan of this fingerprint that was compiled because the dispatcher asked; nullptr if there is
   /// none.
@@ -233,8 +267,14 @@ class WorkerMachine {
   const std::shared_ptr<Logger> log_;
   std::vector<WorkerAction::Any> actions_;
 
-  bool draining_ = false;
+  bool drain_ordered_ = false;  // by an operator, who may take it back
+  bool leaving_ = false;        // the process is about to end
   BuildQueue queue_;
+  StreamShares shares_;
+  BuildTimes build_times_;
+  IdleThreads idle_threads_;
+  std::map<std::uint64_t, Time> building_since_;  // by the number of the build
+  std::uint32_t split_ = 1;                       // threads that make one batch together
   MeasureQueue measuring_;
   WorkerTuning tuning_;
   std::map<StreamId, StreamEntry> streams_;

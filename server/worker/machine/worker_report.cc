@@ -15,8 +15,6 @@ namespace millrace {
 namespace {
 
 constexpr Duration kSayAgain = std::chrono::minutes(1);
-/// If two ticks are further apart than this, the process stood still between them.
-constexpr Duration kStoodStill = std::chrono::seconds(1);
 /// Pauses before the next attempt are random, in seconds: so workers that lose their dispatcher
 /// together come back spread out. The longest first pause is kFirstRetry. Those of a round through
 /// all addresses take kLongestRound at most, so that a dispatcher has its workers back within 3 s.
@@ -34,15 +32,7 @@ void WorkerMachine::Tick(Time now) {
     actions_.push_back(WorkerAction::LookAtFiles{});
   }
   if (tuning_.Tick(queue_.jobs() > 0, now, *log_)) WakeBuilders();
-  // Want lists that came while the process stood still are read only after this tick. So that time
-  // does not count as silence.
-  const Duration missed = now - std::exchange(last_tick_, now);
-  for (auto& [id, stream] : streams_) {
-    if (missed > kStoodStill) stream.wants_heard = now;
-    const bool deaf = now - stream.wants_heard >= kWantsSilence;
-    const bool due = now - stream.last_write >= kAlivePeriod || (deaf && !stream.deaf_said);
-    if (due && queue_.Owes(id)) SendAlive(id, stream, now);
-  }
+  TickStreams(now);
   for (auto& [fingerprint, entry] : plans_) {
     if (entry.phase != v1::FAILED || entry.error.code() != StatusCode::kUnavailable) continue;
     if (now < entry.retry_at) continue;
@@ -102,12 +92,7 @@ void WorkerMachine::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
                  {{"address", dispatcher()}, {"term", term_}, {"number", number_.ToString()}});
     }
   }
-  if (response.drain() && !draining_) {
-    draining_ = true;
-    log_->Info("drained by the dispatcher", {});
-    PumpAll(now);
-    work_.report_due = true;
-  }
+  ObeyDrain(response, now);
   for (const auto& [dataset, file] : response.dataset_differences()) {
     std::string& said = differences_[dataset];
     if (said == file) continue;
@@ -122,6 +107,16 @@ void WorkerMachine::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
     WakeBuilders();
   }
   if (!file_lists_wanted_.empty() || work_.report_due) SendReport(now);
+}
+
+void WorkerMachine::ObeyDrain(const v1::WorkResponse& response, Time now) {
+  if (!response.drain() && !response.undrain()) return;
+  const bool drained = draining();
+  drain_ordered_ = response.drain();
+  if (draining() == drained) return;
+  log_->Info(drained ? "an operator has taken the drain back" : "drained by the dispatcher", {});
+  TellDrain(now);
+  work_.report_due = true;
 }
 
 void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
@@ -143,10 +138,12 @@ void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
   // A plan from which a consumer still streams stays, even if the dispatcher has forgotten it.
   std::erase_if(plans_, [&](const auto& plan) {
     if (plan.second.phase == v1::FAILED && IsMutant(Mutant::kFailedPlanKept)) return false;
-    return !wanted.contains(plan.first) &&
-           std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
-             return stream.second.fingerprint == plan.first;
-           });
+    const bool gone = !wanted.contains(plan.first) &&
+                      std::none_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+                        return stream.second.fingerprint == plan.first;
+                      });
+    if (gone) build_times_.Forget(plan.first);
+    return gone;
   });
 }
 
@@ -251,7 +248,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   report.set_memory_bytes(queue_.built_bytes() + queue_.kept_bytes());
   report.set_memory_limit_bytes(queue_.memory_budget());
   report.set_streams(static_cast<std::uint32_t>(streams_.size()));
-  report.set_draining(draining_);
+  report.set_draining(draining());
   for (const auto& [stage, total] : build_seconds_) {
     v1::StageSeconds& seconds = *report.add_build();
     seconds.set_stage(stage);
@@ -266,6 +263,8 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   report.set_sent_bytes(sent_bytes_);
   report.set_shared_batches(shared_batches_);
   report.set_measuring(kMeasuring);
+  report.set_slots(draining() ? 0 : SlotsOfWorker(CapacityFor(build_times_.all())));
+  report.set_idle_threads(idle_threads_.Count(now));
   return report;
 }
 

@@ -45,7 +45,6 @@ void BatchStream::Write(CompressedPart compressed) {
   const std::uint64_t total = outgoing_->batch->batch->bytes().size();
   OutgoingPart out;
   v1::BatchPart& part = out.part;
-  ToProto(outgoing_->task.lease, part.mutable_lease());
   ToProto(outgoing_->task.at, part.mutable_at());
   part.set_total_bytes(total);
   part.set_offset(offset_);

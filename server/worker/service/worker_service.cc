@@ -234,9 +234,9 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
 }
 
 void WorkerService::SendPart(WorkerAction::SendPart action) {
-  if (action.part.alive().has_building()) {
-    v1::Alive& alive = *action.part.mutable_alive();
-    alive.set_stage(FindStage(action.build));
+  for (std::size_t i = 0; i < action.builds.size(); ++i) {
+    v1::Building& building = *action.part.mutable_alive()->mutable_building(static_cast<int>(i));
+    building.set_stage(FindStage(action.builds[i]));
   }
   outlets_.at(action.stream).out->WriteControl(std::move(action.part));
 }

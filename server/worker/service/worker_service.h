@@ -7,7 +7,7 @@
 // The service has threads that build, as many as may build at once, one that opens datasets, one
 // that compiles plans, one that looks at the files in use, and, if consumers ask for compression,
 // those of PartCompressor. The network calls from threads of
-// its own. The owner calls Tick() a few times a second. Thread-safe.
+// its own. The owner calls Tick() about 20 times a second. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -98,9 +98,9 @@ class WorkerService final : public WorkerEndpoint,
   void Start();
   /// Lets the machine send signs of life, connect again and report, and looks at the memory in use.
   void Tick();
-  /// Takes no new leases and asks consumers to go elsewhere.
+  /// Asks consumers to go elsewhere, because the process is about to end. Nobody takes this back.
   void Drain();
-  /// Whether no consumer waits for a batch of this worker.
+  /// Whether a drain is over (WorkerMachine::Idle).
   bool Idle();
   /// Tells that datasets have come, moved or gone: plans that failed are compiled again.
   void DatasetsChanged();

@@ -35,7 +35,6 @@ void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time e
   span.begin = began;
   span.end = ended;
   span.session = session;
-  span.lease = task.lease;
   span.epoch = task.at.epoch;
   span.example = task.at.example;
   trace_.tracer().Record(span);
@@ -75,7 +74,6 @@ void WorkerService::RecordRequest(std::string_view object, Time began, Time ende
   span.end = ended;
   span.session = machine_.SessionOf(task.stream);
   if (!span.session.is_set()) return;
-  span.lease = task.lease;
   span.epoch = task.at.epoch;
   span.example = task.at.example;
   trace_.tracer().RecordNamed(span, "python " + std::string(object));
@@ -87,7 +85,6 @@ void WorkerService::BeginSend(StreamId id, Outlet& outlet, const BuildQueue::Out
   span.lane = static_cast<std::uint32_t>(id);
   span.begin = trace_.tracer().Begin();
   span.session = machine_.SessionOf(id);
-  span.lease = outgoing.task.lease;
   span.epoch = outgoing.task.at.epoch;
   span.example = outgoing.task.at.example;
   span.bytes = outgoing.bytes;

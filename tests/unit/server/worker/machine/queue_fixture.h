@@ -10,34 +10,40 @@
 
 namespace millrace::test {
 
-struct WantSpec {
-  std::uint64_t lease;
+/// A run of steps that a list names.
+struct Steps {
   std::uint64_t position;
-  std::uint32_t batches;
-  std::uint32_t room;
+  std::uint32_t steps;
 };
 
 /// A want list for steps of 10 examples. The batch at a position holds the 10 examples from there
 /// on.
-inline v1::WantList Wants(std::uint64_t next, std::vector<WantSpec> specs,
+inline v1::WantList Wants(std::uint64_t next, const std::vector<Steps>& asked,
                           std::uint64_t credit = 0) {
   v1::WantList list;
   list.set_fingerprint("f");
   list.mutable_next()->set_example(next);
   list.set_credit_bytes(credit);
-  for (const WantSpec& spec : specs) {
-    v1::Want& want = *list.add_wants();
-    want.mutable_lease()->set_term(1);
-    want.mutable_lease()->set_n(spec.lease);
-    want.set_room(spec.room);
-    v1::Shard& shard = *want.mutable_shard();
-    shard.set_position(spec.position);
-    shard.set_stride(10);
-    shard.set_first_example(spec.position);
-    shard.set_examples(10);
-    shard.set_batches(spec.batches);
+  for (const Steps& steps : asked) {
+    v1::Run& run = *list.add_runs();
+    run.set_position(steps.position);
+    run.set_stride(10);
+    run.set_first_example(steps.position);
+    run.set_examples(10);
+    run.set_steps(steps.steps);
   }
   return list;
+}
+
+/// The positions that runs name.
+inline std::vector<std::uint64_t> Named(const std::vector<v1::Run>& runs) {
+  std::vector<std::uint64_t> positions;
+  for (const v1::Run& run : runs) {
+    for (std::uint32_t k = 0; k < run.steps(); ++k) {
+      positions.push_back(run.position() + k * run.stride());
+    }
+  }
+  return positions;
 }
 
 /// Hands the queue a batch of this size for a task.

@@ -13,8 +13,9 @@ namespace {
 
 using test::BuildAll;
 using test::BuildBytes;
+using test::Named;
+using test::Steps;
 using test::Wants;
-using test::WantSpec;
 
 constexpr RankPlace kOnlyRank{1, 0};
 using Streams = std::set<BuildQueue::StreamId>;
@@ -26,9 +27,9 @@ struct Twosome {
     queue.AddStream(1, "plan", "a", place);
     queue.AddStream(2, "plan", "b", place);
   }
-  void Want(std::uint64_t stream, std::uint64_t next, std::vector<WantSpec> specs,
+  void Want(std::uint64_t stream, std::uint64_t next, const std::vector<Steps>& asked,
             std::uint64_t credit = 1 << 20) {
-    REQUIRE(queue.SetWants(stream, Wants(next, std::move(specs), credit)).ok());
+    REQUIRE(queue.SetWants(stream, Wants(next, asked, credit)).ok());
   }
   /// Sends all that may be sent on the stream. Returns the positions.
   std::vector<std::uint64_t> Send(std::uint64_t stream) {
@@ -50,8 +51,8 @@ using Positions = std::vector<std::uint64_t>;
 
 TEST_CASE("a batch that two streams want is built once and sent to both", "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 3, 3}});
-  two.Want(2, 0, {{2, 0, 3, 3}});
+  two.Want(1, 0, {{0, 3}});
+  two.Want(2, 0, {{0, 3}});
   CHECK(two.queue.pending() == 3);
   CHECK(BuildAll(two.queue) == Positions{0, 10, 20});
   CHECK(two.queue.TakeReady() == Streams{1, 2});
@@ -67,17 +68,16 @@ TEST_CASE("a batch that two streams want is built once and sent to both", "[shar
 TEST_CASE("batches are shared by their examples, whatever their position and epoch's cut",
           "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 1, 1}});
+  two.Want(1, 0, {{0, 1}});
   // The second job has two ranks: the same examples lie at another position of its steps.
-  v1::WantList list = Wants(0, {{2, 0, 1, 1}}, 1000);
-  list.mutable_wants(0)->mutable_shard()->set_stride(20);
+  v1::WantList list = Wants(0, {{0, 1}}, 1000);
+  list.mutable_runs(0)->set_stride(20);
   REQUIRE(two.queue.SetWants(2, list).ok());
   CHECK(BuildAll(two.queue) == Positions{0});
   CHECK(two.Send(2) == Positions{0});
   // Other examples, another epoch or another plan are another batch.
-  list.mutable_wants(0)->mutable_lease()->set_n(3);
-  SECTION("examples") { list.mutable_wants(0)->mutable_shard()->set_examples(9); }
-  SECTION("epoch") { list.mutable_wants(0)->mutable_shard()->set_epoch(1); }
+  SECTION("examples") { list.mutable_runs(0)->set_examples(9); }
+  SECTION("epoch") { list.mutable_runs(0)->set_epoch(1); }
   SECTION("plan") {
     two.queue.RemoveStream(2);
     two.queue.AddStream(2, "other plan", "b", kOnlyRank);
@@ -88,12 +88,13 @@ TEST_CASE("batches are shared by their examples, whatever their position and epo
 
 TEST_CASE("a stream that comes while a batch is being built waits for that build", "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 1, 1}});
+  two.Want(1, 0, {{0, 1}});
   const auto task = two.queue.Next();
   REQUIRE(task);
-  two.Want(2, 0, {{2, 0, 1, 1}});
+  two.Want(2, 0, {{0, 1}});
   CHECK_FALSE(two.queue.Next());
-  CHECK(two.queue.Building(2)->build == task->build);
+  REQUIRE(two.queue.Building(2).size() == 1);
+  CHECK(two.queue.Building(2)[0].build == task->build);
   CHECK(two.queue.Owes(2));
   BuildBytes(two.queue, *task);
   CHECK(two.queue.TakeReady() == Streams{1, 2});
@@ -102,19 +103,19 @@ TEST_CASE("a stream that comes while a batch is being built waits for that build
 
 TEST_CASE("a stream that comes later takes what is built, without a builder", "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 2, 2}}, 0);
+  two.Want(1, 0, {{0, 2}}, 0);
   CHECK(BuildAll(two.queue).size() == 2);
   two.queue.TakeReady();
-  two.Want(2, 0, {{2, 0, 2, 1}});
+  two.Want(2, 0, {{0, 1}});
   CHECK(two.queue.TakeReady() == Streams{2});
-  CHECK(two.Send(2) == Positions{0});  // it has room for one
+  CHECK(two.Send(2) == Positions{0});  // it asks for one
   CHECK(two.queue.built_bytes() == 200);
 }
 
 TEST_CASE("a build goes on for the others when the stream that it was begun for goes", "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 1, 1}});
-  two.Want(2, 0, {{2, 0, 1, 1}});
+  two.Want(1, 0, {{0, 1}});
+  two.Want(2, 0, {{0, 1}});
   const auto task = two.queue.Next();
   REQUIRE(task);
   const std::uint64_t other = 3 - task->stream;
@@ -125,52 +126,147 @@ TEST_CASE("a build goes on for the others when the stream that it was begun for 
   CHECK(two.shared == 1);
 }
 
-TEST_CASE("a batch that one stream wants no longer is still there for the other", "[shared]") {
+TEST_CASE("a batch that one stream has withdrawn is still there for the other", "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 2, 2}});
-  two.Want(2, 0, {{2, 0, 2, 2}});
+  two.Want(1, 0, {{0, 2}});
+  two.Want(2, 0, {{0, 2}});
   BuildAll(two.queue);
+  std::uint64_t kept = 0;
   SECTION("its stream ends") { two.queue.RemoveStream(1); }
-  SECTION("its lease is cancelled") { two.Want(1, 0, {}); }
+  SECTION("it asks for nothing") {
+    two.Want(1, 0, {});
+    kept = 200;  // it may ask again
+  }
   CHECK(two.queue.built_bytes() == 200);
   CHECK(two.Send(2) == Positions{0, 10});
   CHECK(two.queue.built_bytes() == 0);
+  CHECK(two.queue.kept_bytes() == kept);
 }
 
-TEST_CASE("a batch that nobody wants when it is built is not held", "[shared]") {
+TEST_CASE("a batch whose streams are gone when it is built is not held", "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 1, 1}});
+  two.Want(1, 0, {{0, 1}});
   const auto task = two.queue.Next();
-  two.Want(1, 0, {});
+  two.Want(2, 10, {});
+  two.queue.RemoveStream(1);
   BuildBytes(two.queue, *task);
-  CHECK(two.queue.built_bytes() == 0);
-  two.Want(2, 0, {{2, 0, 1, 1}});
-  CHECK(two.queue.Next());
+  CHECK(two.queue.built_bytes() + two.queue.kept_bytes() == 0);
+  CHECK(two.queue.remembered() == 0);
 }
 
-TEST_CASE("a batch that cannot be built gives up the lease of each stream that waits for it",
-          "[shared]") {
+TEST_CASE("a step that is withdrawn while it is built is kept, and handed out without a build",
+          "[shared][withdrawn]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 2, 2}});
-  two.Want(2, 0, {{2, 0, 1, 1}, {3, 10, 1, 1}});
+  two.Want(1, 0, {{0, 4}});
+  const auto built = two.queue.Next();
+  BuildBytes(two.queue, *built);
+  const auto building = two.queue.Next();
+  two.Want(1, 0, {});
+  CHECK(two.queue.pending() == 0);
+  CHECK(two.queue.kept_bytes() == 100);
+  BuildBytes(two.queue, *building);
+  CHECK(two.queue.built_bytes() == 0);
+  CHECK(two.queue.kept_bytes() == 200);
+  CHECK(Named(two.queue.TwinRuns(1)) == Positions{0, 10});
+  SECTION("to the stream itself") {
+    two.Want(1, 0, {{0, 2}});
+    CHECK_FALSE(two.queue.Next());
+    CHECK(two.Send(1) == Positions{0, 10});
+    CHECK(two.shared == 0);
+  }
+  SECTION("to a twin") {
+    two.Want(2, 0, {{0, 2}});
+    CHECK_FALSE(two.queue.Next());
+    CHECK(two.Send(2) == Positions{0, 10});
+    CHECK(two.shared == 2);
+  }
+  SECTION("to nobody, once all have passed it") {
+    two.Want(1, 10, {});
+    CHECK(two.queue.kept_bytes() == 200);
+    two.Want(2, 20, {});
+    CHECK(two.queue.kept_bytes() == 100);
+    two.Want(1, 20, {});
+    CHECK(two.queue.kept_bytes() == 0);
+  }
+}
+
+TEST_CASE("withdrawn batches are the first that short memory takes", "[shared][withdrawn]") {
+  BuildQueue queue(300);
+  queue.AddStream(1, "plan", "a", kOnlyRank);
+  REQUIRE(queue.SetWants(1, Wants(0, {{10, 3}})).ok());
+  CHECK(BuildAll(queue).size() == 3);
+  REQUIRE(queue.SetWants(1, Wants(0, {{10, 1}})).ok());
+  CHECK(queue.built_bytes() == 100);
+  CHECK(queue.kept_bytes() == 200);
+  REQUIRE(queue.SetWants(1, Wants(0, {{10, 1}, {100, 1}})).ok());
+  CHECK(BuildAll(queue) == Positions{100});
+  CHECK(queue.built_bytes() == 200);
+  CHECK(queue.kept_bytes() == 100);
+}
+
+TEST_CASE("twins are told what others asked for and what is kept, and not what they were sent",
+          "[shared][twins]") {
+  Twosome two;
+  two.Want(2, 0, {});
+  const std::uint64_t before = two.queue.Changes(2);
+  two.Want(1, 0, {{0, 6}});
+  CHECK(two.queue.Changes(2) > before);
+  CHECK(Named(two.queue.TwinRuns(2)) == Positions{0, 10, 20, 30, 40, 50});
+  CHECK(two.queue.TwinRuns(1).empty());
+  BuildAll(two.queue);
+  v1::WantList list = Wants(0, {{0, 6}}, 1 << 20);
+  list.mutable_until()->set_example(30);
+  REQUIRE(two.queue.SetWants(1, list).ok());
+  CHECK(two.Send(1) == Positions{0, 10, 20});
+  CHECK(Named(two.queue.TwinRuns(2)) == Positions{0, 10, 20, 30, 40, 50});
+  two.Want(2, 10, {{10, 1}, {100, 1}});
+  CHECK(two.Send(2) == Positions{10});
+  CHECK(Named(two.queue.TwinRuns(2)) == Positions{20, 30, 40, 50});
+  // What the stream itself asks for is no news to it.
+  CHECK(Named(two.queue.TwinRuns(1)) == Positions{100});
+}
+
+TEST_CASE("twins are told the nearest steps where there are too many runs", "[shared][twins]") {
+  Twosome two;
+  two.Want(2, 0, {});
+  v1::WantList list;
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    *list.add_runs() = Wants(0, {{20 * i, 1}}).runs(0);
+  }
+  REQUIRE(two.queue.SetWants(1, list).ok());
+  two.queue.AddStream(3, "plan", "c", kOnlyRank);
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    *list.mutable_runs(static_cast<int>(i)) = Wants(0, {{20 * (200 + i), 1}}).runs(0);
+  }
+  REQUIRE(two.queue.SetWants(3, list).ok());
+  const auto runs = two.queue.TwinRuns(2);
+  REQUIRE(runs.size() == BuildQueue::kMaxRuns);
+  CHECK(runs.front().position() == 0);
+  CHECK(runs.back().position() == 20 * 255);
+}
+
+TEST_CASE("a step that cannot be built is refused to each stream that waits for it", "[shared]") {
+  Twosome two;
+  two.Want(1, 0, {{0, 2}});
+  two.Want(2, 0, {{0, 2}});
   const auto task = two.queue.Next();
   REQUIRE(task);
   CHECK(two.queue.GiveUp(*task) ==
-        std::map<StreamLease, Position>{{{1, {1, 1}}, task->at}, {{2, {1, 2}}, task->at}});
-  const auto other = two.queue.Next();  // of the lease that is left
+        std::map<BuildQueue::StreamId, Position>{{1, task->at}, {2, task->at}});
+  const auto other = two.queue.Next();  // the step that is left
   REQUIRE(other);
-  CHECK(other->lease == Number{1, 3});
+  CHECK(other->at == Position{0, 10});
   CHECK_FALSE(two.queue.Next());
 }
 
 TEST_CASE("what was begun before a plan was given up reaches nobody", "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 2, 2}});
+  two.Want(1, 0, {{0, 2}});
   const auto before = two.queue.Next();
   REQUIRE(before);
-  CHECK(two.queue.GiveUpPlan("plan") == std::set<StreamLease>{{1, {1, 1}}});
+  CHECK(two.queue.GiveUpPlan("plan") == Streams{1});
   // The plan is ready again, and another stream asks for the batch.
-  two.Want(2, 0, {{2, 0, 1, 1}});
+  two.Want(2, 0, {{0, 1}});
   const auto after = two.queue.Next();
   REQUIRE(after);
   BuildBytes(two.queue, *before);
@@ -182,31 +278,31 @@ TEST_CASE("what was begun before a plan was given up reaches nobody", "[shared]"
 
 TEST_CASE("what is kept or on its way of a plan that was given up is not sent again", "[shared]") {
   Twosome two;
-  two.Want(1, 0, {{1, 0, 2, 2}});
+  two.Want(1, 0, {{0, 2}});
   BuildAll(two.queue);
   two.Send(1);
   CHECK(two.queue.kept_bytes() == 200);
   two.queue.GiveUpPlan("plan");
   CHECK(two.queue.kept_bytes() == 0);
-  two.Want(2, 0, {{2, 0, 2, 2}});
+  two.Want(2, 0, {{0, 2}});
   CHECK(BuildAll(two.queue) == Positions{0, 10});
 }
 
 TEST_CASE("a batch that is still on its way to another is taken from there", "[shared]") {
   Twosome two(1 << 20, RankPlace{});  // no twins: nothing is kept
-  two.Want(1, 0, {{1, 0, 2, 2}});
+  two.Want(1, 0, {{0, 2}});
   BuildAll(two.queue);
   two.Send(1);
   CHECK(two.queue.built_bytes() + two.queue.kept_bytes() == 0);
   SECTION("while it is on its way") {
-    two.Want(2, 0, {{2, 0, 2, 2}});
+    two.Want(2, 0, {{0, 2}});
     CHECK_FALSE(two.queue.Next());
     CHECK(two.Send(2) == Positions{0, 10});
     CHECK(two.shared == 2);
   }
   SECTION("not after it has arrived") {
     two.Arrive();
-    two.Want(2, 0, {{2, 0, 2, 2}});
+    two.Want(2, 0, {{0, 2}});
     CHECK(BuildAll(two.queue) == Positions{0, 10});
   }
 }
@@ -214,34 +310,34 @@ TEST_CASE("a batch that is still on its way to another is taken from there", "[s
 TEST_CASE("what is on its way is taken only as memory allows it, or as the next batch",
           "[shared]") {
   Twosome two(100, RankPlace{});
-  two.Want(1, 0, {{1, 0, 1, 1}});
+  two.Want(1, 0, {{0, 1}});
   BuildAll(two.queue);
   CHECK(two.Send(1) == Positions{0});
-  two.Want(1, 10, {{1, 10, 1, 1}});
+  two.Want(1, 10, {{10, 1}});
   BuildAll(two.queue);
   CHECK(two.Send(1) == Positions{10});
-  two.Want(2, 0, {{2, 0, 2, 2}}, 0);
+  two.Want(2, 0, {{0, 2}}, 0);
   CHECK(two.queue.built_bytes() == 100);  // the next one
   CHECK_FALSE(two.queue.Next());          // the other one waits for memory, and is not built either
   CHECK(two.Send(2) == Positions{0});
   CHECK_FALSE(two.queue.Next());
   CHECK(two.queue.TakeReady().contains(2));
-  two.Want(2, 10, {{2, 10, 1, 1}}, 0);
+  two.Want(2, 10, {{10, 1}}, 0);
   CHECK(two.Send(2) == Positions{10});
   CHECK(two.shared == 2);
 }
 
 TEST_CASE("two batches on their way do not take each other's place for ever", "[shared]") {
   Twosome two(100, RankPlace{});
-  two.Want(1, 10, {{1, 10, 2, 2}});
+  two.Want(1, 10, {{10, 2}});
   while (const auto task = two.queue.Next()) BuildBytes(two.queue, *task, 10);
   CHECK(two.Send(1) == Positions{10, 20});
-  two.Want(2, 0, {{2, 10, 1, 1}}, 0);
+  two.Want(2, 0, {{10, 1}}, 0);
   CHECK(two.queue.built_bytes() == 10);
   two.queue.AddStream(3, "other plan", "c");
-  two.Want(3, 0, {{3, 0, 1, 1}}, 0);
+  two.Want(3, 0, {{0, 1}}, 0);
   CHECK(BuildAll(two.queue) == Positions{0});  // memory is full of what cannot be forgotten
-  two.Want(2, 0, {{2, 10, 2, 2}}, 0);
+  two.Want(2, 0, {{10, 2}}, 0);
   CHECK_FALSE(two.queue.Next());
   CHECK(two.queue.built_bytes() == 110);
 }
@@ -249,17 +345,17 @@ TEST_CASE("two batches on their way do not take each other's place for ever", "[
 TEST_CASE("sent batches are kept for a twin that comes to them later", "[shared][kept]") {
   Twosome two;
   two.Want(2, 0, {});
-  two.Want(1, 0, {{1, 0, 4, 4}});
+  two.Want(1, 0, {{0, 4}});
   CHECK(BuildAll(two.queue).size() == 4);
   two.Send(1);
   two.Arrive();
   CHECK(two.queue.kept_bytes() == 400);
-  two.Want(2, 0, {{2, 0, 4, 2}});
+  two.Want(2, 0, {{0, 2}});
   CHECK_FALSE(two.queue.Next());
   CHECK(two.Send(2) == Positions{0, 10});
   CHECK(two.queue.kept_bytes() == 200);
   // The twin has passed one of the others.
-  two.Want(2, 30, {{2, 30, 1, 0}});
+  two.Want(2, 30, {});
   CHECK(two.queue.kept_bytes() == 100);
   two.queue.RemoveStream(2);
   CHECK(two.queue.kept_bytes() == 0);
@@ -278,7 +374,7 @@ TEST_CASE("nothing is kept for streams that are no twins, or are in front", "[sh
   SECTION("in front") { next = 40; }
   queue.AddStream(2, plan, "a", place);
   REQUIRE(queue.SetWants(2, Wants(next, {})).ok());
-  REQUIRE(queue.SetWants(1, Wants(0, {{1, 0, 4, 4}}, 1000)).ok());
+  REQUIRE(queue.SetWants(1, Wants(0, {{0, 4}}, 1000)).ok());
   BuildAll(queue);
   while (queue.TakeToSend(1)) {
   }
@@ -290,15 +386,15 @@ TEST_CASE("kept batches give way to built ones, those that are needed last first
   Twosome two(500);
   two.queue.AddStream(3, "other plan", "c");
   two.Want(2, 0, {});
-  two.Want(1, 0, {{1, 0, 5, 5}});
+  two.Want(1, 0, {{0, 5}});
   CHECK(BuildAll(two.queue).size() == 5);
   two.Send(1);
   two.Arrive();
   CHECK(two.queue.kept_bytes() == 500);
-  two.Want(3, 0, {{3, 0, 3, 3}});
+  two.Want(3, 0, {{0, 3}});
   CHECK(BuildAll(two.queue).size() == 3);
   CHECK(two.queue.kept_bytes() == 200);
-  two.Want(2, 0, {{2, 0, 5, 5}});
+  two.Want(2, 0, {{0, 5}});
   CHECK(two.Send(2) == Positions{0, 10});
   two.queue.SetMemoryBudget(0);
   CHECK(two.queue.kept_bytes() == 0);
@@ -307,8 +403,8 @@ TEST_CASE("kept batches give way to built ones, those that are needed last first
 TEST_CASE("memory that is short takes a shared batch from all, and no consumer's next",
           "[shared]") {
   Twosome two(300);
-  two.Want(1, 0, {{1, 0, 3, 3}}, 0);
-  two.Want(2, 20, {{2, 20, 1, 1}}, 0);  // the last batch of the first is the next of the second
+  two.Want(1, 0, {{0, 3}}, 0);
+  two.Want(2, 20, {{20, 1}}, 0);  // the last batch of the first is the next of the second
   CHECK(BuildAll(two.queue).size() == 3);
   two.queue.SetMemoryBudget(0);
   CHECK(two.queue.built_bytes() == 200);
@@ -318,8 +414,8 @@ TEST_CASE("memory that is short takes a shared batch from all, and no consumer's
 
 TEST_CASE("a shared batch that was forgotten is built again once", "[shared]") {
   Twosome two(300);
-  two.Want(1, 0, {{1, 10, 3, 3}}, 0);
-  two.Want(2, 0, {{2, 10, 3, 3}}, 0);
+  two.Want(1, 0, {{10, 3}}, 0);
+  two.Want(2, 0, {{10, 3}}, 0);
   CHECK(BuildAll(two.queue).size() == 3);
   two.queue.SetMemoryBudget(200);
   CHECK(two.queue.built_bytes() == 200);
@@ -334,9 +430,9 @@ std::map<std::string, double> TakeTurns(Twosome& two, int builds, std::uint64_t 
   std::map<std::string, double> seconds;
   std::uint64_t next = 0;
   for (int i = 0; i < builds; ++i) {
-    two.Want(1, next + gap, {{1, next + gap, 1, 1}});
-    two.Want(2, next, {{2, next, 1, 1}});
-    two.Want(3, next, {{3, next, 1, 1}});
+    two.Want(1, next + gap, {{next + gap, 1}});
+    two.Want(2, next, {{next, 1}});
+    two.Want(3, next, {{next, 1}});
     // One build at a time, so that all three wait at each choice.
     const auto task = two.queue.Next();
     REQUIRE(task);
@@ -363,9 +459,9 @@ TEST_CASE("a job is owed nothing later for the batches that it took over", "[sha
   // For long, job b takes over what was built for job a. It always waits for some batch.
   std::deque<BuildQueue::Task> building;
   for (std::uint64_t at = 0; at < 2000; at += 10) {
-    two.Want(1, at, {{1, at, 2, 2}});
+    two.Want(1, at, {{at, 2}});
     while (auto task = two.queue.Next()) building.push_back(*task);
-    two.Want(2, at, {{2, at, 2, 2}});
+    two.Want(2, at, {{at, 2}});
     CHECK(building.front().job == "a");
     BuildBytes(two.queue, building.front());
     building.pop_front();
@@ -376,9 +472,9 @@ TEST_CASE("a job is owed nothing later for the batches that it took over", "[sha
   int for_b = 0;
   for (int i = 0; i < 90; ++i) {
     const auto at = static_cast<std::uint64_t>(100'000 + 10 * i);
-    two.Want(1, at, {{1, at, 1, 1}});
-    two.Want(2, at + 1'000'000, {{2, at + 1'000'000, 1, 1}});
-    two.Want(3, at, {{3, at, 1, 1}});
+    two.Want(1, at, {{at, 1}});
+    two.Want(2, at + 1'000'000, {{at + 1'000'000, 1}});
+    two.Want(3, at, {{at, 1}});
     const auto task = two.queue.Next();
     REQUIRE(task);
     for_b += task->job == "b" ? 1 : 0;
@@ -392,7 +488,7 @@ TEST_CASE("a worker with many streams, sent batches and no twin remembers nothin
           "[shared]") {
   Twosome two(1 << 20, RankPlace{});
   for (std::uint64_t at = 0; at < 10'000; at += 10) {
-    two.Want(1, at, {{1, at, 1, 1}});
+    two.Want(1, at, {{at, 1}});
     BuildAll(two.queue);
     two.Send(1);
     two.Arrive();
@@ -418,11 +514,11 @@ TEST_CASE("two streams that come and go as they like have each batch built once 
       switch (*rc::gen::inRange(0, 6)) {
         case 0: {
           next[stream] += 10 * *rc::gen::inRange<std::uint64_t>(0, 3);
-          const auto room = *rc::gen::inRange(0u, 9u);
-          RC_ASSERT(
-              queue
-                  .SetWants(stream, Wants(next[stream], {{stream, next[stream], 8, room}}, 1 << 20))
-                  .ok());
+          std::vector<Steps> asked;
+          if (const auto steps = *rc::gen::inRange(0u, 9u); steps > 0) {
+            asked.push_back({next[stream], steps});
+          }
+          RC_ASSERT(queue.SetWants(stream, Wants(next[stream], asked, 1 << 20)).ok());
           break;
         }
         case 1:

@@ -1,0 +1,45 @@
+// How long a worker takes to build a batch of each plan, and how large the batches are.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace millrace {
+
+/// Seconds of one thread for a batch. It follows builds slowly, and at once where they have become
+/// slower or faster: one long batch says nothing of a worker, two in a row do.
+class BuildTime {
+ public:
+  void Add(double seconds);
+  /// 0 before the first build.
+  double seconds() const { return mean_; }
+
+ private:
+  double mean_ = 0;
+  double last_ = 0;
+};
+
+/// The builds of one plan.
+struct PlanBuilds {
+  BuildTime time;
+  double bytes = 0;  // of a batch, in the mean; 0 before the first build
+};
+
+class BuildTimes {
+ public:
+  void Add(const std::string& plan, double seconds, std::uint64_t bytes);
+  void Forget(const std::string& plan) { plans_.erase(plan); }
+  /// The builds of the plan; zeros if none was built yet.
+  PlanBuilds Of(const std::string& plan) const;
+  /// Those of all plans together.
+  const PlanBuilds& all() const { return all_; }
+
+ private:
+  std::map<std::string, PlanBuilds> plans_;  // by fingerprint
+  PlanBuilds all_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,64 @@
+// How a worker's slots and threads are divided among the streams of its consumers. Jobs of which
+// some stream asks for more share them by priority, and the streams of a job that ask share
+// equally. A stream that does not ask is told what it would get if it did.
+//
+// A slot is a step that is asked for and not built.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "server/worker/machine/shared_batches.h"
+
+namespace millrace {
+
+class StreamShares {
+ public:
+  /// Adds a stream of a job, which does not ask for more yet.
+  void Add(BatchStreamId stream, const std::string& job);
+  void Remove(BatchStreamId stream);
+  /// Sets the job's weight, 1 at first. REQUIRES: the job has a stream, weight > 0.
+  void SetWeight(const std::string& job, double weight);
+  /// REQUIRES: Add.
+  void SetAsks(BatchStreamId stream, bool asks);
+
+  /// The part of the worker that the stream has, above 0 and at most 1. REQUIRES: Add.
+  double Of(BatchStreamId stream) const;
+
+ private:
+  struct Job {
+    double weight = 1;
+    std::size_t streams = 0;
+    std::size_t asking = 0;  // of these streams
+  };
+  struct Stream {
+    std::string job;
+    bool asks = false;
+  };
+
+  std::map<std::string, Job> jobs_;
+  std::map<BatchStreamId, Stream> streams_;
+  double asking_weight_ = 0;  // of the jobs of which a stream asks
+};
+
+/// What a worker has, for batches of one plan.
+struct WorkerCapacity {
+  int threads = 1;
+  double batch_seconds = 0;        // of one thread; 0: not known yet
+  double batch_bytes = 0;          // 0: not known yet
+  std::uint64_t memory_bytes = 0;  // that batches may take besides those that are built
+};
+
+/// How many steps may be asked of the worker and not built: two for each thread, or what it builds
+/// in 0.2 s if that is more, and no more than its memory has room for.
+std::uint32_t SlotsOfWorker(const WorkerCapacity& capacity);
+/// Those of a stream that has this part of the worker: at least one.
+std::uint32_t SlotsOfStream(std::uint32_t of_worker, double share);
+/// Thousandths of a thread that a stream has with this part of the worker.
+std::uint32_t ThreadsMilli(int threads, double share);
+
+}  // namespace millrace

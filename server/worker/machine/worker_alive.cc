@@ -1,0 +1,95 @@
+// What a worker says of itself on the stream of a consumer (Alive in worker.proto), and when.
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "common/base/mutant.h"
+#include "common/transport/convert/places.h"
+#include "server/worker/machine/worker_machine.h"
+
+namespace millrace {
+namespace {
+
+/// If two ticks are further apart than this, the process stood still between them.
+constexpr Duration kStoodStill = std::chrono::seconds(1);
+/// A change of the time of a batch by less than this part of it is not worth a message.
+constexpr double kWorthSaying = 0.1;
+
+/// Milliseconds since `then`. A build's end is timed before others know of it, so `then` may be
+/// later.
+std::uint32_t AgeMs(Time then, Time now) {
+  const auto age = std::chrono::duration_cast<std::chrono::milliseconds>(now - then).count();
+  if (IsMutant(Mutant::kNegativeAge)) return static_cast<std::uint32_t>(age);
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(0, age));
+}
+
+}  // namespace
+
+WorkerCapacity WorkerMachine::CapacityFor(const PlanBuilds& builds) const {
+  const std::uint64_t budget = queue_.memory_budget();
+  return {.threads = tuning_.threads(),
+          .batch_seconds = builds.time.seconds(),
+          .batch_bytes = builds.bytes,
+          .memory_bytes = budget - std::min(budget, queue_.built_bytes())};
+}
+
+WorkerMachine::Figures WorkerMachine::FiguresOf(StreamId id, const StreamEntry& stream) const {
+  const PlanBuilds builds = build_times_.Of(stream.fingerprint);
+  const WorkerCapacity capacity = CapacityFor(builds);
+  const double share = shares_.Of(id);
+  return {.slots = draining() ? 0 : SlotsOfStream(SlotsOfWorker(capacity), share),
+          .threads_milli = ThreadsMilli(capacity.threads, share),
+          .batch_ms = builds.time.seconds() * 1e3};
+}
+
+bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const {
+  if (stream.alive_due || now - stream.last_write >= kAlivePeriod) return true;
+  if (now - stream.wants_heard >= kWantsSilence && !stream.deaf_said) return true;
+  if (now - stream.alive_said < kAliveSpacing) return false;
+  if (queue_.Changes(id) != stream.changes_said) return true;
+  const Figures figures = FiguresOf(id, stream);
+  const Figures& said = stream.figures;
+  return figures.slots != said.slots || figures.threads_milli != said.threads_milli ||
+         std::abs(figures.batch_ms - said.batch_ms) > kWorthSaying * said.batch_ms;
+}
+
+void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
+  stream.alive_due = false;
+  stream.alive_said = now;
+  stream.figures = FiguresOf(id, stream);
+  stream.changes_said = queue_.Changes(id);
+  stream.deaf_said = now - stream.wants_heard >= kWantsSilence;
+
+  v1::BatchPart part;
+  part.set_batches_sent(queue_.BatchesSent(id));
+  v1::Alive& alive = *part.mutable_alive();
+  alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
+  alive.set_wants_age_ms(AgeMs(stream.wants_heard, now));
+  alive.set_slots(stream.figures.slots);
+  alive.set_batch_ms(stream.figures.batch_ms);
+  alive.set_threads_milli(stream.figures.threads_milli);
+  alive.set_split(split_);
+  for (v1::Run& run : queue_.BuiltRuns(id)) *alive.add_built() = std::move(run);
+  for (v1::Run& run : queue_.TwinRuns(id)) *alive.add_twins() = std::move(run);
+  std::vector<std::uint64_t> builds;
+  for (const BuildUnderWay& under_way : queue_.Building(id)) {
+    v1::Building& building = *alive.add_building();
+    ToProto(under_way.at, building.mutable_at());
+    building.set_since_ms(AgeMs(building_since_.at(under_way.build), now));
+    builds.push_back(under_way.build);
+  }
+  Write(id, stream, std::move(part), std::move(builds));
+}
+
+void WorkerMachine::TickStreams(Time now) {
+  // Want lists that came while the process stood still are read only after this tick. So that time
+  // does not count as silence.
+  const Duration missed = now - std::exchange(last_tick_, now);
+  for (auto& [id, stream] : streams_) {
+    if (missed > kStoodStill) stream.wants_heard = now;
+    Pump(id, stream, now);
+  }
+}
+
+}  // namespace millrace
