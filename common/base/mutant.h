@@ -29,7 +29,7 @@ enum class Mutant : std::uint8_t {
   kLostBatchAwaited,         // a consumer does not compare the batches that came with those sent
   kDataDigestIgnored,        // plans go to workers with other data under the dataset's id
   kFirstDatasetOnly,         // of a plan's datasets, workers are asked only for the first
-  kUnreadyWorkerLeased,      // leases go to workers that have not compiled the plan
+  kUnreadyWorkerListed,      // lists name workers that have not compiled the plan
   kFailedPlanKept,           // a plan that once failed at a worker fails there for ever
   kDamageIgnored,            // a worker goes on with a plan whose files it has found bad
   kHopelessJobWaits,         // a job waits for ever if its last worker has lost its data
@@ -42,9 +42,10 @@ enum class Mutant : std::uint8_t {
   kOtherCodeServed,          // a worker serves a plan that compiles to another one there
   kTriesNotCounted,          // a batch that code of a user fails to build is tried everywhere
   kTriesCountedTogether,     // tries of different batches count as tries of one
+  kListsNeverGrow,           // a consumer keeps its first workers, however idle the others are
   kFailedPlaceGivenAgain,    // a worker gets a batch again that a user's code failed to build there
 };
-inline constexpr int kMutants = 35;
+inline constexpr int kMutants = 36;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "common/base/ids.h"
 #include "common/base/time.h"
@@ -11,7 +12,6 @@ namespace millrace {
 
 /// The numbers are those of the protocol. trace.proto says what each kind means.
 enum class SpanKind : std::uint8_t {
-  kLease = 1,
   kBuild = 2,
   kShuffle = 3,
   kClosure = 4,
@@ -25,26 +25,45 @@ enum class SpanKind : std::uint8_t {
   kWaited = 12,
   kOperation = 13,
   kPython = 14,
+  kAsk = 15,
 };
-inline constexpr std::size_t kSpanKinds = 15;
+inline constexpr std::size_t kSpanKinds = 16;  // with 0 and 1, which are no kinds
 
 /// Whether spans of this kind have a name of their own.
 constexpr bool HasName(SpanKind kind) {
   return kind == SpanKind::kOperation || kind == SpanKind::kPython;
 }
 
+/// Why a worker is asked for a step. The numbers are those of the protocol.
+enum class AskKind : std::uint8_t {
+  kFirst = 0,
+  kCopy = 1,   // the step is late at another worker
+  kMoved = 2,  // the worker builds the step anyway, for a twin
+};
+/// "first", "copy" or "moved"; empty for other numbers.
+constexpr std::string_view AskKindName(std::uint32_t kind) {
+  switch (static_cast<AskKind>(kind)) {
+    case AskKind::kFirst:
+      return "first";
+    case AskKind::kCopy:
+      return "copy";
+    case AskKind::kMoved:
+      return "moved";
+  }
+  return {};
+}
+
 struct Span {
   SpanKind kind = SpanKind::kBuild;
-  std::uint32_t lane = 0;  // spans of one lane do not overlap, except if one contains the other
-  Time begin;              // unset: nothing was being recorded then
-  Time end;                // unset: now
-  Number session;          // the session that the batch is for
-  Number lease;
+  std::uint32_t lane = 0;   // spans of one lane do not overlap, except if one contains the other
+  Time begin;               // unset: nothing was being recorded then
+  Time end;                 // unset: now
+  Number session;           // the session that the batch is for
   std::uint64_t epoch = 0;  // the batch's position
   std::uint64_t example = 0;
-  std::uint64_t bytes = 0;  // packed size; for a lease: the stride of its shard
-  // For a wait: its cause; for a lease: the batches of its shard; for a kind that has names: the
-  // number of its name, which the tracer sets.
+  std::uint64_t bytes = 0;  // packed size
+  // For a wait: its cause; for an ask: an AskKind; for a kind that has names: the number of its
+  // name, which the tracer sets.
   std::uint32_t detail = 0;
 };
 

@@ -11,8 +11,6 @@ Time FromNanoseconds(std::uint64_t ns) { return {Duration(static_cast<std::int64
 /// in the protocol does not compile.
 constexpr v1::SpanKind Twin(SpanKind kind) {
   switch (kind) {
-    case SpanKind::kLease:
-      return v1::SPAN_LEASE;
     case SpanKind::kBuild:
       return v1::SPAN_BUILD;
     case SpanKind::kShuffle:
@@ -39,12 +37,14 @@ constexpr v1::SpanKind Twin(SpanKind kind) {
       return v1::SPAN_OPERATION;
     case SpanKind::kPython:
       return v1::SPAN_PYTHON;
+    case SpanKind::kAsk:
+      return v1::SPAN_ASK;
   }
   return v1::SPAN_KIND_UNSPECIFIED;
 }
 
 constexpr bool SpanNumbersAgree() {
-  for (std::size_t i = 1; i < kSpanKinds; ++i) {
+  for (std::size_t i = static_cast<std::size_t>(SpanKind::kBuild); i < kSpanKinds; ++i) {
     if (Twin(static_cast<SpanKind>(i)) != static_cast<v1::SpanKind>(i)) return false;
   }
   return true;
@@ -65,8 +65,6 @@ void AppendTo(v1::Spans& columns, const Span& span) {
   columns.add_lane(span.lane);
   columns.add_session_term(span.session.term);
   columns.add_session_n(span.session.n);
-  columns.add_lease_term(span.lease.term);
-  columns.add_lease_n(span.lease.n);
   columns.add_epoch(span.epoch);
   columns.add_example(span.example);
   columns.add_bytes(span.bytes);
@@ -74,10 +72,9 @@ void AppendTo(v1::Spans& columns, const Span& span) {
 }
 
 std::size_t SpanCount(const v1::Spans& c) {
-  return static_cast<std::size_t>(
-      std::min({c.kind_size(), c.begin_size(), c.end_size(), c.lane_size(), c.session_term_size(),
-                c.session_n_size(), c.lease_term_size(), c.lease_n_size(), c.epoch_size(),
-                c.example_size(), c.bytes_size(), c.detail_size()}));
+  return static_cast<std::size_t>(std::min(
+      {c.kind_size(), c.begin_size(), c.end_size(), c.lane_size(), c.session_term_size(),
+       c.session_n_size(), c.epoch_size(), c.example_size(), c.bytes_size(), c.detail_size()}));
 }
 
 Span SpanAt(const v1::Spans& columns, std::size_t row) {
@@ -88,7 +85,6 @@ Span SpanAt(const v1::Spans& columns, std::size_t row) {
   span.end = FromNanoseconds(columns.end(i));
   span.lane = columns.lane(i);
   span.session = {columns.session_term(i), columns.session_n(i)};
-  span.lease = {columns.lease_term(i), columns.lease_n(i)};
   span.epoch = columns.epoch(i);
   span.example = columns.example(i);
   span.bytes = columns.bytes(i);
