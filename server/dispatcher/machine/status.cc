@@ -237,6 +237,7 @@ void AddWorker(const Worker& worker, const ListUse& lists, const std::vector<Nee
     out.set_why(unready.empty() ? LeftOut(worker, needed) : unready);
   }
   out.set_slots(report.slots());
+  out.set_owed(report.owed());
   out.set_idle(lists.IdleWhy(worker, now, options));
   out.set_queue_seconds(report.queue_seconds());
   out.set_buffered_bytes(report.memory_bytes());
