@@ -23,6 +23,7 @@ void AddStatusCommand(Tool& tool);
 void AddTopCommand(Tool& tool);
 void AddTraceCommand(Tool& tool);
 void AddTuneCommand(Tool& tool);
+void AddUndrainCommand(Tool& tool);
 void AddVerifyCommand(Tool& tool);
 void AddWarmCommand(Tool& tool);
 void AddWhereCommand(Tool& tool);
@@ -46,6 +47,7 @@ inline void AddAllCommands(Tool& tool) {
   AddTopCommand(tool);
   AddTraceCommand(tool);
   AddTuneCommand(tool);
+  AddUndrainCommand(tool);
   AddVerifyCommand(tool);
   AddWarmCommand(tool);
   AddWhereCommand(tool);

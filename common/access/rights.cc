@@ -29,6 +29,7 @@ constexpr std::array kTable{
           .viewer = kAllButPipelines},
     Right{.method = "/millrace.v1.Dispatcher/EndJob", .trainer = kOwn, .operator_ = kAll},
     Right{.method = "/millrace.v1.Dispatcher/DrainWorker", .operator_ = kAll},
+    Right{.method = "/millrace.v1.Dispatcher/UndrainWorker", .operator_ = kAll},
     Right{.method = "/millrace.v1.Dispatcher/Trace", .operator_ = kAll},
     Right{.method = "/grpc.health.v1.Health/Check", .anybody = true},
     Right{.method = "/grpc.health.v1.Health/Watch", .anybody = true},

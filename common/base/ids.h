@@ -31,8 +31,8 @@ using FileId = StrongId<struct FileIdTag, std::uint32_t>;
 /// An example of a source, numbered from 0 in the order in which the source lists its examples.
 using ExampleId = StrongId<struct ExampleIdTag, std::uint64_t>;
 
-/// The number of a session, lease or worker. It is never used twice. Numbers are ordered, and a
-/// later one is higher. Term 0 is reserved for leases that a consumer gives to itself.
+/// The number of a session or worker. It is never used twice. Numbers are ordered, and a later one
+/// is higher.
 struct Number {
   std::uint64_t term = 0;
   std::uint64_t n = 0;

@@ -41,6 +41,7 @@ enum class Mutant : std::uint8_t {
   kOtherCodeServed,          // a worker serves a plan that compiles to another one there
   kTriesNotCounted,          // a batch that code of a user fails to build is tried everywhere
   kTriesCountedTogether,     // tries of different batches count as tries of one
+  kListsNeverGrow,           // a consumer keeps its first workers, however idle the others are
   kFailedPlaceGivenAgain,    // a worker gets a batch again that a user's code failed to build there
   kNextNeedsSlot,            // the loop's next step waits for a slot
   kBuiltCountsAsLate,        // a batch that waits for credit counts as late
@@ -56,7 +57,7 @@ enum class Mutant : std::uint8_t {
   kTwinsIgnored,             // a step goes elsewhere though a worker has it for a twin
   kBothTwinsMove,            // of two twins, each moves to the other one's worker
 };
-inline constexpr int kMutants = 47;
+inline constexpr int kMutants = 48;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

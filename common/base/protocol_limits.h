@@ -11,11 +11,9 @@ inline constexpr std::size_t kMaxNameBytes =
 inline constexpr std::uint32_t kMaxWorldSize = 1u << 20;  // ranks of a job
 inline constexpr std::uint32_t kMaxPriority =
     1000;  // of a job; the lowest is 1, and 0 stands for 1
-inline constexpr std::uint32_t kMaxHeldLeases = 8192;  // leases that a session names in its report
+inline constexpr std::uint32_t kMaxListMembers = 1024;  // workers that one consumer may ask
 inline constexpr std::uint64_t kMaxStaticBytes = std::uint64_t{4}
                                                  << 30;  // static tables of one plan; a column
-inline constexpr std::uint32_t kMaxLeasesAtOnce =
-    256;  // leases that one decision gives to one session
 
 inline constexpr std::uint64_t kMeasuredRange =
     256;  // examples that a worker measures at once; ranges begin at multiples of it

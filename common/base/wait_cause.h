@@ -13,7 +13,7 @@ namespace millrace {
 enum class WaitCause : std::uint8_t {
   kNone = 0,
   kAttach = 1,    // the dispatcher's Welcome
-  kLease = 2,     // no lease covers the next batch
+  kLease = 2,     // no member of its list may build the next batch
   kConnect = 3,   // the client is not connected to the worker of the next batch
   kBuild = 4,     // the worker is building the next batch
   kQueue = 5,     // the worker is building batches that come before the next one
@@ -31,6 +31,10 @@ std::string_view WaitCauseName(WaitCause cause);
 constexpr bool IsForWorker(WaitCause cause) {
   return (cause >= WaitCause::kConnect && cause <= WaitCause::kTransfer) ||
          cause == WaitCause::kPython;
+}
+/// Whether more workers could shorten a wait for this cause.
+constexpr bool IsForWorkers(WaitCause cause) {
+  return cause == WaitCause::kLease || IsForWorker(cause);
 }
 /// Whether processes of a plugin take the time of this stage of builds: "python", or "python: NAME"
 /// where a function of a plugin computes tensors.

@@ -222,6 +222,13 @@ class InProcessConnector final : public Connector {
     if (!endpoint) return Unavailable("nobody listens at " + address);
     return endpoint->OnDrainWorker(request);
   }
+  Result<v1::UndrainWorkerResponse> UndrainWorker(const std::string& address,
+                                                  const v1::UndrainWorkerRequest& request,
+                                                  double) override {
+    auto endpoint = network_.FindDispatcher(address);
+    if (!endpoint) return Unavailable("nobody listens at " + address);
+    return endpoint->OnUndrainWorker(request);
+  }
   Result<v1::EndJobResponse> EndJob(const std::string& address, const v1::EndJobRequest& request,
                                     double) override {
     auto endpoint = network_.FindDispatcher(address);

@@ -139,6 +139,9 @@ class Connector {
   virtual Result<v1::DrainWorkerResponse> DrainWorker(const std::string& address,
                                                       const v1::DrainWorkerRequest& request,
                                                       double timeout_seconds) = 0;
+  virtual Result<v1::UndrainWorkerResponse> UndrainWorker(const std::string& address,
+                                                          const v1::UndrainWorkerRequest& request,
+                                                          double timeout_seconds) = 0;
   virtual Result<v1::EndJobResponse> EndJob(const std::string& address,
                                             const v1::EndJobRequest& request,
                                             double timeout_seconds) = 0;
@@ -166,6 +169,8 @@ class DispatcherEndpoint {
   }
   virtual Result<v1::ServiceStatus> OnGetStatus(const Peer& peer) = 0;
   virtual Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) = 0;
+  virtual Result<v1::UndrainWorkerResponse> OnUndrainWorker(
+      const v1::UndrainWorkerRequest& request) = 0;
   virtual Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request,
                                               const Peer& peer) = 0;
 };

@@ -47,11 +47,12 @@ enum Kind : std::uint8_t {
 };
 
 constexpr std::array kMethods = {
-    "/millrace.v1.Dispatcher/Attach",      "/millrace.v1.Dispatcher/Work",
-    "/millrace.v1.Dispatcher/GetStatus",   "/millrace.v1.Dispatcher/WatchStatus",
-    "/millrace.v1.Dispatcher/DrainWorker", "/millrace.v1.Dispatcher/EndJob",
-    "/millrace.v1.Dispatcher/Trace",       "/millrace.v1.Worker/StreamBatches",
-    "/millrace.v1.Worker/GetStatic",       "/grpc.health.v1.Health/Check"};
+    "/millrace.v1.Dispatcher/Attach",        "/millrace.v1.Dispatcher/Work",
+    "/millrace.v1.Dispatcher/GetStatus",     "/millrace.v1.Dispatcher/WatchStatus",
+    "/millrace.v1.Dispatcher/DrainWorker",   "/millrace.v1.Dispatcher/EndJob",
+    "/millrace.v1.Dispatcher/Trace",         "/millrace.v1.Worker/StreamBatches",
+    "/millrace.v1.Dispatcher/UndrainWorker", "/millrace.v1.Worker/GetStatic",
+    "/grpc.health.v1.Health/Check"};
 
 /// Answers messages, with one answer under way at a time; closes the stream at an empty message.
 template <class In, class Out>
@@ -90,6 +91,10 @@ class FuzzedDispatcher final : public DispatcherEndpoint {
     return status;
   }
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override {
+    return NotFound("no worker " + request.worker());
+  }
+  Result<v1::UndrainWorkerResponse> OnUndrainWorker(
+      const v1::UndrainWorkerRequest& request) override {
     return NotFound("no worker " + request.worker());
   }
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request, const Peer&) override {

@@ -47,18 +47,21 @@ def fake_status(consumers, jobs=None, workers=None, at=1000.0, decisions=0):
             "where": f"gpu-{i // 8:03}:{4000 + i}", "session": number(i + 1), "state": "live",
             "next": {"epoch": "3", "example": str(512 * i)}, "step": str(12000 + i),
             "buffered_batches": chance.randrange(0, 17),
-            "buffered_bytes": str(chance.randrange(0, 60_000_000)), "leases": 2,
+            "buffered_bytes": str(chance.randrange(0, 60_000_000)),
+            "list": 8, "list_used": 3, "asked": 14, "built": 2, "due_seconds": 0,
             "waited_seconds": round(at * share, 3), "waited_last_minute_seconds": round(60 * share, 3),
             "now": {"cause": "WAIT_CAUSE_UNSPECIFIED" if cause == "UNSPECIFIED" else f"WAIT_{cause}",
                     "worker": number(10_001 + i % max(workers, 1)),
                     "worker_address": f"10.0.1.{i % max(workers, 1)}:7701",
                     "stage": "closure" if cause == "BUILD" else "",
                     "since_seconds": round(chance.random() * 2, 2)},
-            "waited": waited, "why": "", "counted_seconds": at, "lease_window": 16, "failing": [],
-            "grants": {"window": 16, "room": 4, "credit_bytes": "12000000"},
+            "waited": waited, "why": "", "counted_seconds": at, "failing": [],
+            "grants": {"window": 16, "credit_bytes": "12000000"},
             "counters": {"batches": str(int(at * 4.2)), "examples": str(int(at * 4.2) * 512),
                          "bytes": str(int(at * 4.2) * 180_000), "dropped": [], "waited": waited,
-                         "duplicates": "0", "duplicate_mismatches": "0", "self_leases": "0"},
+                         "duplicates": "0", "duplicate_mismatches": "0", "asks_first": "0",
+                         "asks_copy": "0", "asks_moved": "0", "moved_failed": "0",
+                         "moved_drained": "0", "moved_refused": "0"},
             "tuning": tuning})
     return {
         "version": "0.1.0", "uptime_seconds": at, "term": "7", "address": "10.0.0.1:7700",
@@ -77,7 +80,8 @@ def fake_status(consumers, jobs=None, workers=None, at=1000.0, decisions=0):
             "owner": "", "desired_workers": desired(4, 6), "outcome": "", "ended_by": ""} for i, name in enumerate(names)],
         "workers": [{
             "id": number(10_001 + i), "name": f"cpu-{i:02}:811", "address": f"10.0.1.{i}:7701",
-            "state": "ready" if i != 1 else "draining", "why": "", "leases": 12,
+            "state": "ready" if i != 1 else "draining", "why": "", "slots": 16, "owed": 4,
+            "idle": "" if i % 2 else "no step in reach",
             "queue_seconds": 0.35, "buffered_bytes": str(20_000_000 + 9_000_000 * i),
             "memory_limit_bytes": "536870912", "streams": 8,
             "build": [{"stage": "closure", "seconds": round(at * 2.1, 3), "count": "42000"},
@@ -91,9 +95,9 @@ def fake_status(consumers, jobs=None, workers=None, at=1000.0, decisions=0):
         "desired_workers": desired(4, 6) if jobs else None,
         "events": [
             {"number": "1", "age_seconds": 380.2, "kind": "worker_lost", "count": 1, "job": "",
-             "peer": "cpu-03:811", "text": "nothing came from it for 3 s; its leases move"},
-            {"number": "2", "age_seconds": 379.9, "kind": "leases_moved", "count": 14,
-             "job": "train", "peer": "", "text": "leases moved to other workers"}] if jobs else [],
+             "peer": "cpu-03:811", "text": "nothing came from it for 3 s"},
+            {"number": "2", "age_seconds": 379.9, "kind": "steps_moved", "count": 14,
+             "job": "train", "peer": "", "text": "steps were taken back from workers"}] if jobs else [],
     }
 
 

@@ -169,14 +169,12 @@ std::string WireTable(const v1::ServiceStatus& status) {
 }
 
 std::string GrantsTable(const v1::ServiceStatus& status) {
-  TextTable grants({"JOB", "RANK", "WINDOW", "LEASE WINDOW", "ROOM", "CREDIT"});
+  TextTable grants({"JOB", "RANK", "WINDOW", "CREDIT"});
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
     const bool known = consumer.has_grants();
     const v1::Grants& granted = consumer.grants();
     grants.Add({consumer.job(), RankText(consumer),
                 known ? fmt::format("{}", granted.window()) : "-",
-                fmt::format("{}", consumer.lease_window()),
-                known ? fmt::format("{}", granted.room()) : "-",
                 known ? Megabytes(static_cast<double>(granted.credit_bytes())) : "-"});
   }
   return Section("what consumers grant", grants);
@@ -314,12 +312,12 @@ std::string StatusTable(const v1::ServiceStatus& status) {
   }
   text += Section("datasets", datasets) + LeftOutTable(status) + JobsTable(status);
 
-  TextTable workers({"WORKER", "ADDRESS", "STATE", "THREADS", "LEASES", "QUEUE", "BUFFERED",
+  TextTable workers({"WORKER", "ADDRESS", "STATE", "THREADS", "SLOTS", "IDLE", "QUEUE", "BUFFERED",
                      "STREAMS", "SEND BLOCKED", "BUILD (MEAN)", "WHY"});
   for (const v1::WorkerStatus& worker : status.workers()) {
     if (worker.name().empty()) {  // a trainer may see no more of it
       workers.Add({"-", "-", worker.state(), fmt::format("{}", worker.threads()), "-", "-", "-",
-                   "-", "-", "-", "-"});
+                   "-", "-", "-", "-", "-"});
       continue;
     }
     std::string build;
@@ -330,7 +328,8 @@ std::string StatusTable(const v1::ServiceStatus& status) {
                            1e3 * stage.seconds() / static_cast<double>(stage.count()));
     }
     workers.Add({worker.name(), worker.address(), worker.state(),
-                 fmt::format("{}", worker.threads()), fmt::format("{}", worker.leases()),
+                 fmt::format("{}", worker.threads()), fmt::format("{}", worker.slots()),
+                 worker.idle().empty() ? "-" : worker.idle(),
                  fmt::format("{:.2f} s", worker.queue_seconds()),
                  fmt::format("{} of {}", Megabytes(static_cast<double>(worker.buffered_bytes())),
                              Megabytes(static_cast<double>(worker.memory_limit_bytes()))),
@@ -339,14 +338,15 @@ std::string StatusTable(const v1::ServiceStatus& status) {
   }
   text += Section("workers", workers) + PluginTable(status) + CacheTable(status);
 
-  TextTable consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LEASES",
-                       "WAITED", "LAST MINUTE", "WAITS FOR", "WHY"});
+  TextTable consumers({"JOB", "RANK", "WHERE", "STATE", "EPOCH", "STEP", "BUFFERED", "LIST",
+                       "ASKED", "BUILT", "DUE", "WAITED", "LAST MINUTE", "WAITS FOR", "WHY"});
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
     consumers.Add({consumer.job(), RankText(consumer), consumer.where(), consumer.state(),
                    fmt::format("{}", consumer.next().epoch()), fmt::format("{}", consumer.step()),
                    fmt::format("{}, {}", consumer.buffered_batches(),
                                Megabytes(static_cast<double>(consumer.buffered_bytes()))),
-                   fmt::format("{}", consumer.leases()),
+                   ListText(consumer), fmt::format("{}", consumer.asked()),
+                   fmt::format("{}", consumer.built()), DueText(consumer),
                    fmt::format("{:.1f} s", consumer.waited_seconds()),
                    fmt::format("{:.1f} s", consumer.waited_last_minute_seconds()),
                    WaitText(consumer.now()), consumer.why()});

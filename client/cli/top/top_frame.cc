@@ -122,19 +122,22 @@ List BranchList(const v1::ServiceStatus& now) {
 }
 
 List WorkerList(const std::vector<WorkerRow>& rows) {
-  TextTable table({"WORKER", "HOST", "STATE", "BATCHES/S", "SHARED", "MB/S", "QUEUE", "MEMORY MB",
-                   "CACHED", "CACHE MB", "BLOCKED", "WAITED FOR BY", "BUILD (S/S)", "WHY"});
+  TextTable table({"WORKER", "HOST", "STATE", "BATCHES/S", "SHARED", "MB/S", "SLOTS", "IDLE",
+                   "QUEUE", "MEMORY MB", "CACHED", "CACHE MB", "BLOCKED", "WAITED FOR BY",
+                   "BUILD (S/S)", "WHY"});
   List list;
   for (const WorkerRow& row : rows) {
     const v1::WorkerStatus& worker = *row.status;
     list.alarms.push_back(worker.state() == "silent");
     if (worker.name().empty()) {  // a trainer may see no more of it
-      table.Add({"-", "-", worker.state(), "-", "-", "-", "-", "-", "-", "-", "-",
+      table.Add({"-", "-", worker.state(), "-", "-", "-", "-", "-", "-", "-", "-", "-", "-",
                  fmt::format("{}", row.waiters), "-", "-"});
       continue;
     }
     table.Add({Printable(worker.name()), Printable(std::string(HostOf(worker.address()))),
                worker.state(), Amount(row.batches), Percent(row.shared), InMegabytes(row.bytes),
+               fmt::format("{}", worker.slots()),
+               worker.idle().empty() ? "-" : Printable(worker.idle()),
                fmt::format("{:.2f} s", worker.queue_seconds()),
                fmt::format("{}/{}", InMegabytes(static_cast<double>(worker.buffered_bytes())),
                            InMegabytes(static_cast<double>(worker.memory_limit_bytes()))),
@@ -182,7 +185,7 @@ class WorkerNames {
 
 List ConsumerList(const std::vector<ConsumerRow>& rows, const WorkerNames& names) {
   TextTable table({"CONSUMER", "RANK", "STATE", "EPOCH", "STEP", "BATCHES/S", "EXAMPLES/S",
-                   "BUFFERED", "MB", "WAITED", "WAITS NOW FOR"});
+                   "BUFFERED", "MB", "LIST", "ASKED", "BUILT", "DUE", "WAITED", "WAITS NOW FOR"});
   List list;
   for (const ConsumerRow& row : rows) {
     const v1::ConsumerStatus& consumer = *row.status;
@@ -195,11 +198,13 @@ List ConsumerList(const std::vector<ConsumerRow>& rows, const WorkerNames& names
       if (IsForWorker(row.cause)) now += " at " + names.Of(consumer.now());
       now += fmt::format(", {:.1f} s", consumer.now().since_seconds());
     }
-    table.Add(
-        {Printable(consumer.job()), RankText(consumer), consumer.state(),
-         fmt::format("{}", consumer.next().epoch()), fmt::format("{}", consumer.step()),
-         Amount(row.batches), Amount(row.examples), fmt::format("{}", consumer.buffered_batches()),
-         InMegabytes(static_cast<double>(consumer.buffered_bytes())), Percent(row.waited), now});
+    table.Add({Printable(consumer.job()), RankText(consumer), consumer.state(),
+               fmt::format("{}", consumer.next().epoch()), fmt::format("{}", consumer.step()),
+               Amount(row.batches), Amount(row.examples),
+               fmt::format("{}", consumer.buffered_batches()),
+               InMegabytes(static_cast<double>(consumer.buffered_bytes())), ListText(consumer),
+               fmt::format("{}", consumer.asked()), fmt::format("{}", consumer.built()),
+               DueText(consumer), Percent(row.waited), now});
     list.alarms.push_back(consumer.state() == "silent" || row.cause != WaitCause::kNone);
   }
   list.lines = table.Lines();
@@ -222,7 +227,7 @@ std::string Ranges(const std::set<std::uint32_t>& numbers) {
 std::string WaitedFor(WaitCause cause, const std::string& worker, const std::string& stage) {
   switch (cause) {
     case WaitCause::kLease:
-      return "a lease from the dispatcher";
+      return "a worker that may build the next batch";
     case WaitCause::kConnect:
       return "a connection to worker " + worker;
     case WaitCause::kBuild:

@@ -126,6 +126,14 @@ std::string RankText(const v1::ConsumerStatus& consumer) {
                                  : fmt::format("{} ({})", consumer.rank(), consumer.replica());
 }
 
+std::string ListText(const v1::ConsumerStatus& consumer) {
+  return fmt::format("{}/{}", consumer.list_used(), consumer.list());
+}
+
+std::string DueText(const v1::ConsumerStatus& consumer) {
+  return consumer.due_seconds() > 0 ? fmt::format("{:.1f} s", consumer.due_seconds()) : "-";
+}
+
 WaitCause CauseOf(const v1::ConsumerStatus& consumer) {
   // A consumer that is not let in yet reports nothing itself.
   if (consumer.state() == "waiting") return WaitCause::kAttach;

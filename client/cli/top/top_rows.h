@@ -21,6 +21,10 @@ using Rate = std::optional<double>;
 
 /// The rank, with the replica after it if that is not 0: "3", "3 (1)".
 std::string RankText(const v1::ConsumerStatus& consumer);
+/// The members of its list up to the last one in use, of all: "8/16".
+std::string ListText(const v1::ConsumerStatus& consumer);
+/// How far its oldest step that is not built is past due: "1.5 s", or "-".
+std::string DueText(const v1::ConsumerStatus& consumer);
 /// The cause for which a consumer waits now. kAttach for a consumer that is not let in yet: such a
 /// consumer reports nothing itself.
 WaitCause CauseOf(const v1::ConsumerStatus& consumer);

@@ -21,17 +21,15 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::array<std::string_view, kSpanKinds> kSpanKindNames = {
-    "",        "lease",  "build",  "shuffle", "closure", "batch",     "seal",  "send",
-    "receive", "gather", "expand", "taken",   "waited",  "operation", "python"};
+    "",        "",       "build",  "shuffle", "closure", "batch",     "seal",   "send",
+    "receive", "gather", "expand", "taken",   "waited",  "operation", "python", "ask"};
 
 /// The kinds of rows in which a process's spans are drawn. Spans in one row do not overlap, except
 /// that one may lie within another.
-enum class Track : std::uint8_t { kLeases, kBuilder, kSends, kReceives, kExpands, kLoop };
+enum class Track : std::uint8_t { kBuilder, kSends, kReceives, kExpands, kLoop };
 
 Track TrackOf(SpanKind kind, v1::TraceRole role) {
   switch (kind) {
-    case SpanKind::kLease:
-      return Track::kLeases;
     case SpanKind::kSend:
       return Track::kSends;
     case SpanKind::kReceive:
@@ -61,8 +59,6 @@ std::string Listed(const google::protobuf::RepeatedPtrField<std::string>& names)
 
 std::string TrackName(Track track, std::uint32_t lane) {
   switch (track) {
-    case Track::kLeases:
-      return "leases";
     case Track::kBuilder:
       return fmt::format("builder {}", lane);
     case Track::kSends:
@@ -79,8 +75,8 @@ std::string TrackName(Track track, std::uint32_t lane) {
 
 /// Whether the flow of a batch goes through spans of this kind. All other spans lie within these.
 bool InFlow(SpanKind kind) {
-  return kind == SpanKind::kLease || kind == SpanKind::kBuild || kind == SpanKind::kSend ||
-         kind == SpanKind::kReceive || kind == SpanKind::kExpand || kind == SpanKind::kTaken;
+  return kind == SpanKind::kBuild || kind == SpanKind::kSend || kind == SpanKind::kReceive ||
+         kind == SpanKind::kExpand || kind == SpanKind::kTaken;
 }
 
 /// Nanoseconds as microseconds, exactly.
@@ -93,9 +89,6 @@ std::string Microseconds(std::int64_t ns) {
 
 /// One batch of one session: the session's number and the batch's position.
 using TracedBatch = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
-
-/// Limit for the batches of one lease, above what any dispatcher gives.
-constexpr std::uint32_t kMostBatches = 4096;
 
 /// A place that a flow goes through.
 struct Stop {
@@ -146,11 +139,12 @@ class Writer {
 
   /// `own_name`: that of a span whose kind has names, otherwise empty.
   void Write(const TraceRecording::ProcessKey& key, const Span& span, std::string_view own_name) {
+    if (span.kind == SpanKind::kAsk) return WriteAsk(key, span);
     const v1::TraceProcess& process = processes_.at(key);
     const int pid = pids_.at(key);
     const Track track = TrackOf(span.kind, process.role());
     const int tid = Tid(pid, track, span.lane);
-    const std::int64_t begin = span.begin.since_boot.count() - process.clock_offset_ns() - began_;
+    const std::int64_t begin = TimeOf(process, span.begin);
     const std::int64_t length = std::max<std::int64_t>(0, (span.end - span.begin).count());
     const auto kind = static_cast<std::size_t>(span.kind);
     std::string name(kind < kSpanKinds ? kSpanKindNames[kind] : "unknown");
@@ -164,23 +158,10 @@ class Writer {
         Microseconds(length), Args(span)));
     if (!InFlow(span.kind)) return;
     const Stop stop{span.kind, begin, pid, tid};
-    if (span.kind == SpanKind::kLease) {
-      leases_.push_back({span, stop});
-    } else {
-      stops_[KeyOf(span)].push_back(stop);
-    }
+    stops_[KeyOf(span)].push_back(stop);
   }
 
   void Finish(std::uint64_t dropped, std::uint64_t clock_error_ns) {
-    for (const auto& [lease, stop] : leases_) {
-      // The lease is a stop of each of its batches. Batches without any other span are skipped.
-      for (std::uint32_t k = 0; k < std::min(lease.detail, kMostBatches); ++k) {
-        Span batch = lease;
-        batch.example += k * lease.bytes;
-        const auto found = stops_.find(KeyOf(batch));
-        if (found != stops_.end()) found->second.push_back(stop);
-      }
-    }
     std::uint64_t flow = 0;
     for (auto& [key, stops] : stops_) {
       // Stops are put in the order of a batch's way, whatever the clocks say.
@@ -208,6 +189,27 @@ class Writer {
     const v1::TraceSession* session;
     std::optional<StepArithmetic> steps;
   };
+
+  /// Nanoseconds since the trace began, by the dispatcher's clock.
+  std::int64_t TimeOf(const v1::TraceProcess& process, Time time) const {
+    return time.since_boot.count() - process.clock_offset_ns() - began_;
+  }
+
+  /// Asks of a consumer overlap in time, so they are drawn as asynchronous events.
+  void WriteAsk(const TraceRecording::ProcessKey& key, const Span& span) {
+    const v1::TraceProcess& process = processes_.at(key);
+    const std::int64_t begin = TimeOf(process, span.begin);
+    const std::int64_t end = std::max(begin, TimeOf(process, span.end));
+    const std::string_view kind = AskKindName(span.detail);
+    ++asks_;
+    const auto event = [&](char phase, std::int64_t at, const std::string& args) {
+      Event(fmt::format(
+          R"("ph":"{}","name":"ask{}{}","cat":"ask","id":{},"pid":{},"tid":0,"ts":{},"args":{{{}}})",
+          phase, kind.empty() ? "" : ": ", kind, asks_, pids_.at(key), Microseconds(at), args));
+    };
+    event('b', begin, Args(span));
+    event('e', end, "");
+  }
 
   static TracedBatch KeyOf(const Span& span) {
     return {span.session.term, span.session.n, span.epoch, span.example};
@@ -261,15 +263,7 @@ class Writer {
     if (named != nullptr && named->steps) {
       const Position at{span.epoch, span.example};
       add("step", fmt::format("{}", named->steps->Step(at)));
-      if (span.kind != SpanKind::kLease) {
-        add("ordinal", fmt::format("{}", named->steps->Ordinal(at, named->session->rank())));
-      }
-    }
-    if (span.lease.is_set()) add("lease", JsonText(span.lease.ToString()));
-    if (span.kind == SpanKind::kLease) {
-      add("batches", fmt::format("{}", span.detail));
-      add("stride", fmt::format("{}", span.bytes));
-      return args;
+      add("ordinal", fmt::format("{}", named->steps->Ordinal(at, named->session->rank())));
     }
     if (const auto worker = workers_.find(KeyOf(span)); worker != workers_.end()) {
       add("worker", JsonText(worker->second));
@@ -279,8 +273,8 @@ class Writer {
   }
 
   int Tid(int pid, Track track, std::uint32_t lane) {
-    // Leases and the training loop have one thread each, so one row is enough.
-    if (track == Track::kLeases || track == Track::kLoop) lane = 0;
+    // The training loop has one thread, so one row is enough.
+    if (track == Track::kLoop) lane = 0;
     const auto [found, added] = tids_.try_emplace({pid, track, lane}, 0);
     if (added) {
       found->second = ++last_tid_[pid];
@@ -304,7 +298,7 @@ class Writer {
   std::map<int, int> last_tid_;
   std::map<TracedBatch, std::string> workers_;
   std::map<TracedBatch, std::vector<Stop>> stops_;
-  std::vector<std::pair<Span, Stop>> leases_;
+  std::uint64_t asks_ = 0;
   bool first_ = true;
 };
 

@@ -26,6 +26,7 @@
 #include "client/session/machine/session_times.h"
 #include "client/session/machine/stock.h"
 #include "client/session/machine/worker_book.h"
+#include "common/base/mutant.h"
 
 namespace millrace::client {
 
@@ -82,7 +83,7 @@ class Dealing {
   void FindMedian();
   static bool HasSlot(const Member& member) { return member.free >= member.deal; }
   static bool MayBuild(const Member& member, std::uint64_t step) {
-    return !member.link->tried.contains(step);
+    return !member.link->tried.contains(step) || IsMutant(Mutant::kFailedPlaceGivenAgain);
   }
   double NeededIn(std::uint64_t step) const { return pace_.NeededIn(step - stock_.next(), now_); }
   bool InReach(std::uint64_t step) const;

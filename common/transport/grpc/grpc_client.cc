@@ -246,6 +246,14 @@ class GrpcConnector final : public Connector {
                                             return stub.DrainWorker(context, request, out);
                                           });
   }
+  Result<v1::UndrainWorkerResponse> UndrainWorker(const std::string& address,
+                                                  const v1::UndrainWorkerRequest& request,
+                                                  double timeout_seconds) override {
+    return Unary<v1::UndrainWorkerResponse>(address, timeout_seconds,
+                                            [&](auto& stub, auto* context, auto* out) {
+                                              return stub.UndrainWorker(context, request, out);
+                                            });
+  }
   Result<v1::EndJobResponse> EndJob(const std::string& address, const v1::EndJobRequest& request,
                                     double timeout_seconds) override {
     return Unary<v1::EndJobResponse>(

@@ -127,6 +127,13 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService, Gated {
         "Dispatcher/DrainWorker", context, *request, response,
         [&](const Peer&) { return endpoint_->OnDrainWorker(*request); });
   }
+  grpc::ServerUnaryReactor* UndrainWorker(grpc::CallbackServerContext* context,
+                                          const v1::UndrainWorkerRequest* request,
+                                          v1::UndrainWorkerResponse* response) override {
+    return Answer<v1::UndrainWorkerResponse>(
+        "Dispatcher/UndrainWorker", context, *request, response,
+        [&](const Peer&) { return endpoint_->OnUndrainWorker(*request); });
+  }
   grpc::ServerUnaryReactor* EndJob(grpc::CallbackServerContext* context,
                                    const v1::EndJobRequest* request,
                                    v1::EndJobResponse* response) override {

@@ -111,6 +111,11 @@ class ShmConnector final : public Connector {
                                               double timeout_seconds) override {
     return network_->DrainWorker(address, request, timeout_seconds);
   }
+  Result<v1::UndrainWorkerResponse> UndrainWorker(const std::string& address,
+                                                  const v1::UndrainWorkerRequest& request,
+                                                  double timeout_seconds) override {
+    return network_->UndrainWorker(address, request, timeout_seconds);
+  }
   Result<v1::EndJobResponse> EndJob(const std::string& address, const v1::EndJobRequest& request,
                                     double timeout_seconds) override {
     return network_->EndJob(address, request, timeout_seconds);

@@ -8,6 +8,11 @@ void MergeInto(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
     waiting.clear_welcome();
     waiting.clear_waiting();
   }
+  // A list replaces the one before it, and one with members ends a wait.
+  if (later.has_list()) {
+    waiting.clear_list();
+    if (!later.list().workers().empty()) waiting.clear_waiting();
+  }
   waiting.MergeFrom(std::move(later));
 }
 

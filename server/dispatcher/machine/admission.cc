@@ -274,7 +274,7 @@ void Admission::Welcome(Number id) {
   parts_.sessions.SendWelcome(id);
   if (session.early_report) {
     const v1::Report report = *session.early_report;
-    parts_.leasing.Hear(id, report);
+    parts_.reports.Hear(id, report);
   }
 }
 

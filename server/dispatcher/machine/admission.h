@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "server/dispatcher/machine/job_records.h"
-#include "server/dispatcher/machine/leasing.h"
 #include "server/dispatcher/machine/plan_requests.h"
+#include "server/dispatcher/machine/reports.h"
 #include "server/dispatcher/machine/sessions.h"
 #include "server/dispatcher/machine/transition.h"
 
@@ -24,7 +24,7 @@ class Admission {
     PlanRequests& plans;
     ColumnWork& columns;
     JobRecords& records;
-    Leasing& leasing;
+    Reports& reports;
   };
   Admission(Transition& transition, const Parts& parts)
       : transition_(transition),

@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "common/base/protocol_limits.h"
+
 namespace millrace {
 namespace {
 
@@ -20,6 +22,9 @@ std::string CountOfWorkers(std::uint32_t workers) {
 double NeedOf(double demand, double reserve, double worker_rate) {
   return demand * (1 + reserve) / worker_rate;
 }
+
+/// Sums of needs that differ by less than this part are the same.
+constexpr double kRounding = 1e-9;
 
 /// Why the figure is not the whole number that covers `wanted`; empty if it is. `wanted` is the
 /// need, at most what may be asked for.
@@ -55,13 +60,16 @@ std::string ArithmeticOf(const DesiredFigure& figure) {
   } else if (!figure.worker_rate) {
     text = "no worker has built a batch yet";
   } else if (!figure.demand) {
-    text =
-        fmt::format("no loop has taken batches for {:.0f} s yet", ToSeconds(LoopDemand::kWindow));
+    text = "no loop has told how long its steps take yet";
   } else {
-    const double need = NeedOf(*figure.demand, figure.reserve, *figure.worker_rate);
+    const double all = NeedOf(*figure.demand, figure.reserve, *figure.worker_rate);
+    const double need = std::min(all, figure.need.value_or(all));
     const std::uint32_t most = MostWorkers(figure.present);
     text = fmt::format("{} batches/s x {:.3g} / {} a worker = {}", Digits(*figure.demand),
-                       1 + figure.reserve, Digits(*figure.worker_rate), Digits(need));
+                       1 + figure.reserve, Digits(*figure.worker_rate), Digits(all));
+    if (need < all * (1 - kRounding)) {
+      text += fmt::format(", {} with at most {} a consumer", Digits(need), kMaxListMembers);
+    }
     if (need > most) text += fmt::format(", at most {} for now", most);
     why = WhyOther(figure.workers, std::min<double>(need, most));
   }
@@ -78,9 +86,11 @@ void DesiredWorkers::Look(Time now, const FleetLook& look) {
   LookAtLoops(look);
 
   std::optional<double>& all = fleet_.figure.demand;
-  all = jobs_.empty() ? std::optional(0.0) : std::nullopt;
+  std::optional<double>& need = fleet_.figure.need;
+  all = need = jobs_.empty() ? std::optional(0.0) : std::nullopt;
   for (auto& [name, job] : jobs_) {
     if (job.figure.demand) all = all.value_or(0) + *job.figure.demand;
+    if (job.figure.need) need = need.value_or(0) + *job.figure.need;
     Settle(job, now, present);
   }
   Settle(fleet_, now, present);
@@ -110,14 +120,21 @@ void DesiredWorkers::LookAtLoops(const FleetLook& look) {
   for (const FleetLook::Loop& seen : look.loops) {
     auto job = jobs_.find(seen.job);
     if (job == jobs_.end()) job = jobs_.emplace(seen.job, Watched()).first;
-    if (std::exchange(job->second.seen, looks_) != looks_) job->second.figure.demand.reset();
+    DesiredFigure& figure = job->second.figure;
+    if (std::exchange(job->second.seen, looks_) != looks_) {
+      figure.demand.reset();
+      figure.need.reset();
+    }
     if (!seen.totals) continue;
     Loop& loop = loops_[seen.session];
     loop.seen = looks_;
     loop.demand.Add(*seen.totals);
-    if (const std::optional<double> rate = loop.demand.batches_per_second()) {
-      job->second.figure.demand = job->second.figure.demand.value_or(0) + *rate;
-    }
+    const std::optional<double> demand = loop.demand.batches_per_second();
+    if (!demand) continue;
+    figure.demand = figure.demand.value_or(0) + *demand;
+    if (!worker_rate_) continue;
+    const double need = NeedOf(*demand, reserve_, *worker_rate_);
+    figure.need = figure.need.value_or(0) + std::min<double>(need, kMaxListMembers);
   }
   EraseUnseen(jobs_, looks_);
   EraseUnseen(loops_, looks_);
@@ -129,9 +146,7 @@ void DesiredWorkers::Settle(Watched& watched, Time now, std::uint32_t present) c
   figure.worker_rate = worker_rate_;
   figure.reserve = reserve_;
   figure.settling = now - *first_look_ < SteadyFigure::kRiseAfter;
-  std::optional<double> need;
-  if (figure.demand && worker_rate_) need = NeedOf(*figure.demand, reserve_, *worker_rate_);
-  watched.steady.Look(now, need, present);
+  watched.steady.Look(now, worker_rate_ ? figure.need : std::nullopt, present);
   figure.workers = watched.steady.workers();
 }
 

@@ -4,8 +4,9 @@
 //   need = demand x (1 + reserve) / rate of one worker
 //
 // Demand is what the loops would take if they never waited, and the rate is the mean of what the
-// present workers can make (measured_rates.h). A figure is the need rounded up, at most twice the
-// present workers, and steady (steady_figure.h).
+// present workers can make (measured_rates.h). A consumer needs no more workers than a list has
+// members. A figure is the need rounded up, at most twice the present workers, and steady
+// (steady_figure.h).
 //
 // This is a state machine without a clock, to be driven about once a second. A call takes time in
 // proportion to the sessions and workers. Not thread-safe.
@@ -29,6 +30,7 @@ struct DesiredFigure {
   std::uint32_t workers = 1;          // wanted, at least 1
   std::uint32_t present = 0;          // heard, and not draining
   std::optional<double> demand;       // batches a second; unset: not known yet
+  std::optional<double> need;         // workers; unset: not known yet
   std::optional<double> worker_rate;  // batches a second that one worker makes, above 0
   double reserve = 0;                 // 0.2: a fifth more than the demand
   bool settling = false;              // workers of an earlier dispatcher may still come back

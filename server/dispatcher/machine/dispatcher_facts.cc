@@ -8,6 +8,8 @@
 
 #include "common/base/addresses.h"
 #include "common/base/hash.h"
+#include "common/base/wait_cause.h"
+#include "common/transport/convert/wait_causes.h"
 
 namespace millrace {
 namespace {
@@ -54,6 +56,21 @@ void EraseNumber(NumberIndex& index, const std::string& key, Number number) {
   if (it == index.end()) return;
   it->second.erase(number);
   if (it->second.empty()) index.erase(it);
+}
+
+double WaitedForWorkers(const v1::Counters& counters) {
+  double seconds = 0;
+  for (const auto& waited : counters.waited()) {
+    if (IsForWorkers(FromProto(waited.cause()))) seconds += waited.seconds();
+  }
+  return seconds;
+}
+
+/// Whether the loop waits for workers now, or has waited for them since its last report.
+bool HasWaited(const SessionFacts& session, const v1::Report& report) {
+  if (IsForWorkers(FromProto(report.now().cause()))) return true;
+  return session.report &&
+         WaitedForWorkers(report.counters()) > WaitedForWorkers(session.report->counters());
 }
 
 /// A worker has failed again if it is new in the list, or if its remaining time has grown.
@@ -186,7 +203,7 @@ void DispatcherFacts::On(const TimeGranted& u) {
   for (auto& [id, session] : sessions_) {
     session.heard = session.heard + u.by;
     if (session.held_up) session.held_up = *session.held_up + u.by;
-    session.leases.ShiftTimes(u.by);
+    session.list.size.ShiftTimes(u.by);
   }
 }
 
@@ -200,7 +217,6 @@ void DispatcherFacts::On(const StreamForgotten& u) {
   if (it == streams_.end()) return;
   if (auto* session = Find(sessions_, it->second.owner); session && session->stream == u.id) {
     session->stream = 0;
-    session->leases.StreamLost();
   }
   if (auto* worker = Find(workers_, it->second.owner); worker && worker->stream == u.id) {
     worker->stream = 0;
@@ -316,8 +332,8 @@ void DispatcherFacts::On(const SessionAdmitted& u) {
 
 void DispatcherFacts::On(const SessionReported& u) {
   SessionFacts& session = Get(sessions_, u.id);
-  session.leases.Report(u.held, FromProto(u.report.last_lease()), u.lapsed);
   UpdateFailing(session, u.report, u.at);
+  if (HasWaited(session, u.report)) session.waited = u.at;
   AddSample(session.samples, u.report.counters(), u.at);
   session.early_report.reset();
   session.report = u.report;
@@ -332,10 +348,16 @@ void DispatcherFacts::On(const SessionReportedEarly& u) {
   Get(sessions_, u.id).early_report = u.report;
 }
 
-void DispatcherFacts::On(const LeaseGranted& u) {
-  Get(sessions_, u.session).leases.Sent(u.lease);
-  ++(u.lease.copy ? copies_granted_ : leases_granted_);
-  if (!u.shared) Get(workers_, u.lease.worker).granted_batches += u.lease.run.batches;
+void DispatcherFacts::On(const ListNeeded& u) {
+  Get(sessions_, u.id).list.size.Need(u.members, u.at);
+}
+void DispatcherFacts::On(const ListDoubled& u) { Get(sessions_, u.id).list.size.Double(u.at); }
+void DispatcherFacts::On(const ListSent& u) {
+  ListFacts& list = Get(sessions_, u.id).list;
+  ++list.number;
+  list.members = u.members;
+  list.digest = u.digest;
+  list.sent = u.at;
 }
 
 void DispatcherFacts::On(const SessionEnded& u) {
@@ -390,14 +412,23 @@ void DispatcherFacts::On(const WorkerReported& u) {
   }
   worker.stream = u.stream;
   worker.heard = u.at;
-  worker.granted_batches = 0;
+  if (!u.report.draining()) worker.undrained = false;
   Own(u.stream, u.id);
 }
 
 void DispatcherFacts::On(const WorkerDiffers& u) {
   Get(workers_, u.id).differences[u.dataset] = u.difference;
 }
-void DispatcherFacts::On(const WorkerDrained& u) { Get(workers_, u.id).drained = true; }
+void DispatcherFacts::On(const WorkerDrained& u) {
+  Worker& worker = Get(workers_, u.id);
+  worker.drained = true;
+  worker.undrained = false;
+}
+void DispatcherFacts::On(const WorkerUndrained& u) {
+  Worker& worker = Get(workers_, u.id);
+  worker.drained = false;
+  worker.undrained = true;
+}
 
 void DispatcherFacts::On(const WorkerLeft& u) {
   const Worker& worker = Get(workers_, u.id);
@@ -460,13 +491,11 @@ std::string DispatcherFacts::Dump() const {
                     id.ToString(), RankOfJob(s.hello), s.hello.world_size(), s.stream,
                     s.heard.since_boot.count(), s.live, s.live_before, s.why, s.plan_key,
                     s.plan ? s.plan->start.ToString() : "-");
-    for (const auto* leases : {&s.leases.held(), &s.leases.sent()}) {
-      for (const auto& l : *leases) {
-        out += fmt::format("  lease {} to {} at {} batches {} sent {}\n", l.id.ToString(),
-                           l.worker.ToString(), l.run.at.ToString(), l.run.batches,
-                           l.sent.since_boot.count());
-      }
-    }
+    out += fmt::format("  list {} size {} sent {} digest {} waited {}:", s.list.number,
+                       s.list.size.members(), s.list.sent.since_boot.count(), s.list.digest,
+                       s.waited.since_boot.count());
+    for (const Number member : s.list.members) out += " " + member.ToString();
+    out += "\n";
     for (const auto& [worker, f] : s.failing) {
       out += fmt::format("  failing {} since {}\n", worker.ToString(), f.since.since_boot.count());
     }
@@ -474,9 +503,9 @@ std::string DispatcherFacts::Dump() const {
                        s.report ? s.report->ShortDebugString() : "-");
   }
   for (const auto& [id, w] : workers_) {
-    out += fmt::format("worker {} stream {} heard {} drained {} granted {} ready {} {}\n",
-                       id.ToString(), w.stream, w.heard.since_boot.count(), w.drained,
-                       w.granted_batches, fmt::join(w.ready, ","), w.report.name());
+    out += fmt::format("worker {} stream {} heard {} drained {} {} ready {} {}\n", id.ToString(),
+                       w.stream, w.heard.since_boot.count(), w.drained, w.undrained,
+                       fmt::join(w.ready, ","), w.report.name());
   }
   for (const auto& [job, r] : records_) {
     out += fmt::format("record {} inherited {} {}\n", job, inherited_.contains(job),

@@ -67,9 +67,6 @@ class DispatcherFacts {
   const std::set<Number>& SessionsOfRank(const v1::Hello& hello) const;
   /// An operator has ended the sessions of the job up to this number; unset if none has.
   Number TurnedOut(const std::string& job) const;
-  /// The leases granted in this term, without copies.
-  std::uint64_t leases_granted() const { return leases_granted_; }
-  std::uint64_t copies_granted() const { return copies_granted_; }
   /// Why a write of a record has failed that is still to be repeated; ok if there is none.
   Status StoreError() const;
 
@@ -107,13 +104,16 @@ class DispatcherFacts {
   void On(const SessionAdmitted& u);
   void On(const SessionReported& u);
   void On(const SessionReportedEarly& u);
-  void On(const LeaseGranted& u);
+  void On(const ListNeeded& u);
+  void On(const ListDoubled& u);
+  void On(const ListSent& u);
   void On(const SessionEnded& u);
   void On(const JobTurnedOut& u);
   void On(const WorkerJoined& u);
   void On(const WorkerReported& u);
   void On(const WorkerDiffers& u);
   void On(const WorkerDrained& u);
+  void On(const WorkerUndrained& u);
   void On(const WorkerLeft& u);
   void On(const RecordSent& u);
   void On(const RecordKept& u);
@@ -139,8 +139,6 @@ class DispatcherFacts {
   static constexpr std::size_t kEndedKept = 4096;
   std::map<std::string, Number> ended_by_nonce_;
   std::deque<std::string> ended_nonces_;  // oldest first
-  std::uint64_t leases_granted_ = 0;
-  std::uint64_t copies_granted_ = 0;
   // Indexes over the sessions and workers.
   std::map<std::string, Number> session_by_nonce_;
   std::map<std::string, Number> worker_by_nonce_;

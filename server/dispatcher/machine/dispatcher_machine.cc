@@ -39,15 +39,16 @@ DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint
     : transition_(options, now,
                   [this, watch](const Update& update) {
                     if (watch) watch(update);
-                    leasing_.WillApply(update);
+                    lists_.WillApply(update);
                   }),
-      sessions_(transition_),
+      lists_(transition_),
+      sessions_(transition_, lists_),
       columns_(transition_),
       plans_(transition_, sessions_, columns_),
       records_(transition_),
-      leasing_(transition_, sessions_, options.seed + term),
-      fleet_(transition_, leasing_, columns_),
-      admission_(transition_, {sessions_, plans_, columns_, records_, leasing_}),
+      reports_(transition_, sessions_, lists_),
+      fleet_(transition_, columns_),
+      admission_(transition_, {sessions_, plans_, columns_, records_, reports_}),
       desired_workers_(options.reserve),
       pulses_(now.time, options.pulse) {
   // Workers drop the plans that they are not told to keep. So the plans of jobs that may still run
@@ -66,6 +67,7 @@ Actions DispatcherMachine::End() {
     // Settling a job may unsettle others.
     while (const auto job = transition_.TakeUnsettled()) admission_.Settle(*job);
     if (transition_.TakeTellWorkers()) fleet_.RespondAll();
+    lists_.SendChanged();
   }
   return transition_.TakeActions();
 }
@@ -191,7 +193,7 @@ void DispatcherMachine::Hear(StreamId stream, v1::AttachRequest request) {
                     id.ToString())));
   }
   transition_.Apply(SessionHeard{id, transition_.now()});
-  if (request.has_report()) leasing_.Hear(id, std::move(*request.mutable_report()));
+  if (request.has_report()) reports_.Hear(id, std::move(*request.mutable_report()));
   if (request.bye() && facts().FindSession(id) != nullptr) {
     sessions_.Leave(id, stream, request.error());
   }
@@ -285,6 +287,7 @@ Actions DispatcherMachine::OnTick(Moment now) {
   admission_.Tick();
   sessions_.Tick();
   fleet_.Tick();
+  lists_.Tick();
   columns_.Tick();
   records_.Tick();
   const bool round_ends = pulses_.Ends(transition_.now());
@@ -326,6 +329,15 @@ Result<v1::DrainWorkerResponse> DispatcherMachine::DrainWorker(
   MILLRACE_RETURN_IF_ERROR(stepped_down_);
   transition_.Begin(now);
   auto response = fleet_.Drain(request.worker());
+  actions = End();
+  return response;
+}
+
+Result<v1::UndrainWorkerResponse> DispatcherMachine::UndrainWorker(
+    const v1::UndrainWorkerRequest& request, Moment now, Actions& actions) {
+  MILLRACE_RETURN_IF_ERROR(stepped_down_);
+  transition_.Begin(now);
+  auto response = fleet_.Undrain(request.worker());
   actions = End();
   return response;
 }

@@ -1,5 +1,5 @@
-// The dispatcher: admits sessions to jobs, keeps their windows covered with leases, and tells
-// workers which plans to keep. docs/protocol.md has the rules.
+// The dispatcher: admits sessions to jobs, names the workers that may build for each of them, and
+// tells workers which plans to keep. docs/protocol.md has the rules.
 //
 // It is a single-threaded state machine: events in, actions out. It reads no clock and touches no
 // network, disk or thread, so that a simulator can run it through thousands of histories. Every
@@ -9,12 +9,13 @@
 //
 //   consumer ── Hello ──▶ OnAttach ─▶ CompilePlan ─▶ OnPlanCompiled ─▶ CommitRecord
 //            ◀─ Welcome ───────── Admission::Settle ◀──────────────── OnRecordCommitted
-//            ── Report ─▶ OnAttach ─▶ Leasing::Hear ─▶ SendAttach (leases)
+//            ── Report ─▶ OnAttach ─▶ Reports::Hear ─▶ WorkerLists ─▶ SendAttach (list)
 //
 // Its parts decide. Admission brings a session from Hello to Welcome, with the help of PlanRequests
-// and JobRecords. Leasing answers reports, Fleet answers workers, and Sessions tells consumers all
-// the rest. The parts share a Transition. DesiredWorkers only looks at the facts, for status and
-// metrics. This class handles streams, terms and time itself, and then calls the parts.
+// and JobRecords. Reports answers consumers, WorkerLists sends them their lists, Fleet answers
+// workers, and Sessions tells consumers all the rest. The parts share a Transition. DesiredWorkers
+// only looks at the facts, for status and metrics. This class handles streams, terms and time
+// itself, and then calls the parts.
 //
 // Not thread-safe.
 #pragma once
@@ -29,11 +30,12 @@
 #include "server/dispatcher/machine/desired_workers.h"
 #include "server/dispatcher/machine/fleet.h"
 #include "server/dispatcher/machine/job_records.h"
-#include "server/dispatcher/machine/leasing.h"
 #include "server/dispatcher/machine/plan_requests.h"
 #include "server/dispatcher/machine/pulse_round.h"
+#include "server/dispatcher/machine/reports.h"
 #include "server/dispatcher/machine/sessions.h"
 #include "server/dispatcher/machine/transition.h"
+#include "server/dispatcher/machine/worker_lists.h"
 
 namespace millrace {
 
@@ -76,6 +78,9 @@ class DispatcherMachine {
   /// NotFound, with the workers that there are; FailedPrecondition if several have the name.
   Result<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request, Moment now,
                                               Actions& actions);
+  /// Takes a drain back. The same errors; FailedPrecondition also if the worker does not drain.
+  Result<v1::UndrainWorkerResponse> UndrainWorker(const v1::UndrainWorkerRequest& request,
+                                                  Moment now, Actions& actions);
   /// NotFound, with the jobs that have sessions. If `owner` is set, this concerns only the jobs
   /// that this peer began: PermissionDenied for others. `who`: the name that the operator has
   /// proved.
@@ -95,13 +100,13 @@ class DispatcherMachine {
   /// How many workers jobs need. It is looked at once in every round of pulses.
   const DesiredWorkers& desired_workers() const { return desired_workers_; }
 
-  /// Why no worker can get leases of this session now; empty if one can.
+  /// Why no worker can build for this session now; empty if one can.
   std::string NoWorkerWhy(const SessionFacts& session) const {
-    return leasing_.NoWorkerWhy(session);
+    return reports_.NoWorkerWhy(session);
   }
 
  private:
-  /// Finishes an event: settles jobs, tells workers, and returns the actions.
+  /// Finishes an event: settles jobs, tells workers and consumers, and returns the actions.
   Actions End();
   void Hear(StreamId stream, v1::AttachRequest request);
   void Greet(StreamId stream, const v1::Hello& hello);
@@ -123,11 +128,12 @@ class DispatcherMachine {
   bool ForeignNumber(const std::string& who, Number brought);
 
   Transition transition_;
+  WorkerLists lists_;
   Sessions sessions_;
   ColumnWork columns_;
   PlanRequests plans_;
   JobRecords records_;
-  Leasing leasing_;
+  Reports reports_;
   Fleet fleet_;
   Admission admission_;
   DesiredWorkers desired_workers_;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include "common/base/protocol_limits.h"
 #include "common/base/time.h"
 
 namespace millrace {
@@ -23,10 +22,10 @@ struct DispatcherOptions {
   Duration attach_timeout =
       std::chrono::seconds(60);                       // how long to wait for a job that others hold
   Duration hello_timeout = std::chrono::seconds(10);  // for a stream's first message
-  Duration worker_silence =
-      std::chrono::seconds(3);  // a worker silent this long gets no new leases
+  Duration worker_silence = std::chrono::seconds(3);  // a worker silent this long leaves all lists
   Duration worker_timeout = std::chrono::seconds(60);  // a worker silent this long is forgotten
-  Duration lease_lapse = std::chrono::seconds(5);  // a lease not acknowledged for this long is lost
+  Duration list_every =
+      std::chrono::milliseconds(250);  // a consumer is told of a changed list at most so often
   Duration plan_linger =
       std::chrono::minutes(10);              // workers keep a plan this long after its last job
   Duration retry = std::chrono::seconds(2);  // between two tries of a store or compiler
@@ -37,16 +36,10 @@ struct DispatcherOptions {
   std::uint32_t max_jobs = 4096;            // jobs that have sessions
   std::uint32_t max_workers = 10'000;
   std::uint32_t max_plans = 64;
-  std::uint32_t max_workers_of_consumer = 8;
-  std::uint32_t max_window = 4096;  // batches; a wider window is served in pieces
-  std::uint32_t max_leases_at_once = kMaxLeasesAtOnce;  // in one message
-  std::uint32_t max_held = kMaxHeldLeases;              // leases in a report
   std::uint32_t max_pipeline_bytes = 65'536;
   std::uint32_t max_records = 1000;  // ended jobs kept in memory
 
   double reserve = 0.2;  // by which part the workers asked for can make more than loops would take
-
-  std::uint64_t seed = 0;  // for the random choice between workers
 };
 
 }  // namespace millrace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "common/transport/convert/tuning.h"
 
@@ -49,7 +49,12 @@ std::vector<NewEvent> EventsOf(const Worker& worker, const v1::WorkRequest& repo
   std::vector<NewEvent> events;
   if (report.draining() && !worker.draining()) {
     events.push_back({.kind = EventKind::kWorkerDraining,
-                      .text = WorkerSubject(report) + " drains: it takes no new leases",
+                      .text = WorkerSubject(report) + " drains: it takes no more steps",
+                      .peer = report.name()});
+  }
+  if (!report.draining() && worker.report.draining()) {
+    events.push_back({.kind = EventKind::kWorkerUndrained,
+                      .text = WorkerSubject(report) + " drains no more: it takes steps again",
                       .peer = report.name()});
   }
   for (const auto& [id, dataset] : report.datasets()) {
@@ -77,6 +82,46 @@ std::vector<NewEvent> EventsOf(const Worker& worker, const v1::WorkRequest& repo
               events);
   }
   return events;
+}
+
+std::vector<NewEvent> MovedSteps(const SessionFacts& session, const v1::Report& report,
+                                 const std::map<Number, Worker>& workers) {
+  if (!session.report) return {};  // an earlier dispatcher may have been told the same
+  const v1::Counters& before = session.report->counters();
+  const v1::Counters& now = report.counters();
+  const auto more = [](std::uint64_t was, std::uint64_t is) { return is > was ? is - was : 0; };
+  const std::uint64_t failed = more(before.moved_failed(), now.moved_failed());
+  const std::uint64_t refused = more(before.moved_refused(), now.moved_refused());
+  const std::uint64_t drained = more(before.moved_drained(), now.moved_drained());
+  if (failed + refused + drained == 0) return {};
+
+  std::vector<std::string> names;
+  std::string reason;
+  for (const v1::Failing& failing : report.failing()) {
+    const Number id = FromProto(failing.worker());
+    const auto known = session.failing.find(id);
+    const bool again = known == session.failing.end() ||
+                       failing.remaining_seconds() > known->second.remaining_seconds;
+    if (!again) continue;
+    const auto worker = workers.find(id);
+    names.push_back(worker == workers.end() ? id.ToString() : worker->second.report.name());
+    if (reason.empty()) reason = failing.reason();
+  }
+  std::string from = "workers";
+  if (!names.empty()) {
+    from = fmt::format("worker{} {}", names.size() == 1 ? "" : "s", fmt::join(names, ", "));
+  } else if (failed + refused == 0) {
+    from = "workers that drain";
+  }
+  NewEvent event{.kind = EventKind::kStepsMoved,
+                 .job = session.hello.job(),
+                 .peer = names.size() == 1 ? names.front() : ""};
+  event.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      failed + refused + drained, std::numeric_limits<std::uint32_t>::max()));
+  event.text = fmt::format("{} took back {} step{} of {}, which others build now{}",
+                           ConsumerSubject(session.hello), event.count, event.count == 1 ? "" : "s",
+                           from, reason.empty() ? "" : ": " + reason);
+  return {std::move(event)};
 }
 
 std::vector<NewEvent> EventsOf(const SessionFacts& session, const v1::Report& report) {

@@ -3,6 +3,7 @@
 // Free functions; thread-safe.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,11 +17,17 @@ std::string WorkerSubject(const v1::WorkRequest& worker);
 /// "Rank 3 of job x at host7:4121", with the replica if that is not 0.
 std::string ConsumerSubject(const v1::Hello& hello);
 
-/// The news in a worker's report: that it drains, that a dataset or a plan failed, and how its
-/// tuning went on. `worker` is as it was before. REQUIRES: the report is Trimmed.
+/// The news in a worker's report: that it drains, or drains no more, that a dataset or a plan
+/// failed, and how its tuning went on. `worker` is as it was before. REQUIRES: the report is
+/// Trimmed.
 std::vector<NewEvent> EventsOf(const Worker& worker, const v1::WorkRequest& report);
 
 /// Likewise for a session's report: that two copies of a batch differed, and its tuning.
 std::vector<NewEvent> EventsOf(const SessionFacts& session, const v1::Report& report);
+
+/// Tells of the steps that a consumer has taken back from workers since its last report, with the
+/// workers that have failed it since.
+std::vector<NewEvent> MovedSteps(const SessionFacts& session, const v1::Report& report,
+                                 const std::map<Number, Worker>& workers);
 
 }  // namespace millrace

@@ -19,7 +19,7 @@
 #include "common/transport/convert/places.h"
 #include "millrace/v1/dispatcher.pb.h"
 #include "millrace/v1/journal.pb.h"
-#include "server/dispatcher/machine/lease_table.h"
+#include "server/dispatcher/machine/list_size.h"
 #include "server/dispatcher/machine/plan_facts.h"
 
 namespace millrace {
@@ -75,6 +75,16 @@ struct FailingWorker {
   std::map<Position, std::string> refused;
 };
 
+/// The list of workers that a live session may ask.
+struct ListFacts {
+  ListSize size;
+  // Of the list that was sent last:
+  std::uint64_t number = 0;  // 0: none was
+  std::vector<Number> members;
+  std::uint64_t digest = 0;  // of all that it says of them
+  Time sent;
+};
+
 /// One process's claim to a rank.
 struct SessionFacts {
   Number id;
@@ -90,11 +100,12 @@ struct SessionFacts {
   Time heard;                              // when its last message came
   std::optional<Time> held_up;             // since when it waits for others that hold its job
   std::string why;                         // what it waits for, as it was last told
-  std::optional<v1::Report> report;        // its last one, without the held leases and tuning
+  std::optional<v1::Report> report;        // its last one, without tuning
   std::optional<v1::Report> early_report;  // one that came before this dispatcher admitted it
   v1::Tuning tuning;                       // the last one that it told
   Time tuning_told;
-  LeaseTable leases;
+  ListFacts list;
+  Time waited;  // when its waits for workers were last seen to grow
   std::map<Number, FailingWorker> failing;
   std::deque<CounterSample> samples;  // of the last minute, oldest first
 
@@ -121,8 +132,8 @@ struct Worker {
   bool loopback = false;        // whether only its own host reaches its address
   StreamId stream = 0;
   Time heard;
-  bool drained = false;               // an operator has told it to drain
-  std::uint64_t granted_batches = 0;  // leased to it since its last report
+  bool drained = false;    // an operator has told it to drain
+  bool undrained = false;  // an operator has taken that back, and it does not say so yet
   /// The first difference between the worker's copy of a dataset and the dispatcher's copy.
   struct Difference {
     std::string digest;  // of the worker's copy when it was compared

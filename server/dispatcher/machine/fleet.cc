@@ -1,7 +1,6 @@
 #include "server/dispatcher/machine/fleet.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,7 @@
 #include "server/dispatcher/machine/event_texts.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "server/dispatcher/machine/plan_data.h"
-#include "server/dispatcher/machine/worker_choice.h"
+#include "server/dispatcher/machine/usable_workers.h"
 
 namespace millrace {
 namespace {
@@ -56,7 +55,7 @@ bool SaysNothingNew(const Worker& worker, const v1::WorkResponse& response) {
   for (const auto& plan : response.plans()) shall_have.insert(plan.fingerprint());
   return has == shall_have && response.list_files().empty() && response.measure().empty() &&
          response.dataset_differences().empty() &&
-         (!response.drain() || worker.report.draining()) &&
+         (!response.drain() || worker.report.draining()) && !response.undrain() &&
          FromProto(worker.report.id()) == worker.id;
 }
 
@@ -78,8 +77,6 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   }
   // Only these changes are answered now. All others can wait for the next pulse.
   const bool answer = worker.stream != stream || !SameDigests(worker.report, request);
-  const bool was_heard = IsHeard(worker, transition_.now(), options_);
-  const std::set<std::string> was_ready = worker.ready;
   const Duration silence = transition_.now() - worker.heard;
   v1::WorkRequest report = Trimmed(request);
   std::vector<NewEvent> events = EventsOf(worker, report);
@@ -100,9 +97,6 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   CompareFiles(id, request);
   const bool measures = columns_.OnReport(id, request);
   if (answer || measures) Respond(worker);
-  const bool more =
-      !std::includes(was_ready.begin(), was_ready.end(), worker.ready.begin(), worker.ready.end());
-  if (more || !was_heard) leasing_.FillAll();
 }
 
 Result<Number> Fleet::Recognise(const v1::WorkRequest& request) {
@@ -157,6 +151,7 @@ v1::WorkResponse Fleet::ResponseTo(const Worker& worker) const {
   response.set_term(facts_.term());
   ToProto(worker.id, response.mutable_id());
   response.set_drain(worker.drained);
+  response.set_undrain(worker.undrained);
 
   std::set<std::string> told;  // several texts may give the same plan
   for (const auto& [key, plan] : facts_.plans()) {
@@ -223,7 +218,7 @@ void Fleet::Drop(Number id) {
   lost_.erase(id);
 }
 
-Result<v1::DrainWorkerResponse> Fleet::Drain(const std::string& name) {
+Result<const Worker*> Fleet::Named(const std::string& name) const {
   std::vector<const Worker*> meant;
   std::vector<std::string> all;
   for (const auto& [id, worker] : facts_.workers()) {
@@ -246,7 +241,12 @@ Result<v1::DrainWorkerResponse> Fleet::Drain(const std::string& name) {
         fmt::format("{} workers are called '{}': use the address or number, of {}", meant.size(),
                     name, fmt::join(all, "; ")));
   }
-  const Worker& worker = *meant[0];
+  return meant[0];
+}
+
+Result<v1::DrainWorkerResponse> Fleet::Drain(const std::string& name) {
+  MILLRACE_ASSIGN_OR_RETURN(const Worker* named, Named(name));
+  const Worker& worker = *named;
   transition_.Log(LogLevel::kInfo, "worker drains", {{"worker", worker.id.ToString()}});
   if (!worker.draining()) {
     transition_.Note({.kind = EventKind::kWorkerDraining,
@@ -256,6 +256,21 @@ Result<v1::DrainWorkerResponse> Fleet::Drain(const std::string& name) {
   transition_.Apply(WorkerDrained{worker.id});
   Respond(worker);
   v1::DrainWorkerResponse response;
+  ToProto(worker.id, response.mutable_id());
+  return response;
+}
+
+Result<v1::UndrainWorkerResponse> Fleet::Undrain(const std::string& name) {
+  MILLRACE_ASSIGN_OR_RETURN(const Worker* named, Named(name));
+  const Worker& worker = *named;
+  if (!worker.draining()) {
+    return FailedPrecondition(fmt::format("worker {} does not drain", Describe(worker)));
+  }
+  transition_.Log(LogLevel::kInfo, "worker shall drain no more",
+                  {{"worker", worker.id.ToString()}});
+  transition_.Apply(WorkerUndrained{worker.id});
+  Respond(worker);
+  v1::UndrainWorkerResponse response;
   ToProto(worker.id, response.mutable_id());
   return response;
 }
@@ -273,21 +288,13 @@ void Fleet::Tick() {
 }
 
 void Fleet::NoteLost(const std::vector<Number>& ids) {
-  if (ids.empty()) return;
-  std::map<Number, std::size_t> leases;
-  for (const auto& [id, session] : facts_.sessions()) {
-    for (const LeaseFacts& lease : session.leases.held()) ++leases[lease.worker];
-    for (const LeaseFacts& lease : session.leases.sent()) ++leases[lease.worker];
-  }
   for (const Number id : ids) {
     lost_.insert(id);
     const Worker& worker = *facts_.FindWorker(id);
     transition_.Note({.kind = EventKind::kWorkerLost,
-                      .text = fmt::format("{} is lost: it has said nothing for {:.0f} s; {} leases "
-                                          "move to others",
+                      .text = fmt::format("{} is lost: it has said nothing for {:.0f} s",
                                           WorkerSubject(worker.report),
-                                          ToSeconds(transition_.now() - worker.heard),
-                                          leasing_.MovedFrom(id) + leases[id]),
+                                          ToSeconds(transition_.now() - worker.heard)),
                       .peer = worker.report.name()});
   }
 }

@@ -8,20 +8,17 @@
 #include <vector>
 
 #include "server/dispatcher/machine/column_work.h"
-#include "server/dispatcher/machine/leasing.h"
 #include "server/dispatcher/machine/transition.h"
 
 namespace millrace {
 
 class Fleet {
  public:
-  /// All have to outlive it. `leasing` is told when there are more workers that can get leases, and
-  /// `columns` gets what workers have measured.
-  Fleet(Transition& transition, Leasing& leasing, ColumnWork& columns)
+  /// Both have to outlive it. `columns` gets what workers have measured.
+  Fleet(Transition& transition, ColumnWork& columns)
       : transition_(transition),
         facts_(transition.facts()),
         options_(transition.options()),
-        leasing_(leasing),
         columns_(columns) {}
 
   /// Takes a worker's report. REQUIRES: `request` passed CheckWorkRequest, and names no number or
@@ -32,6 +29,8 @@ class Fleet {
   /// Drains a worker, by its name, number or address. NotFound, with the workers that there are;
   /// FailedPrecondition if several have the name.
   Result<v1::DrainWorkerResponse> Drain(const std::string& name);
+  /// Takes a drain back. The same errors; FailedPrecondition also if the worker does not drain.
+  Result<v1::UndrainWorkerResponse> Undrain(const std::string& name);
   /// Forgets the workers that have been silent for too long.
   void Tick();
   /// Tells a worker that this dispatcher lives. It is also told which plans it has to keep, if it
@@ -39,6 +38,8 @@ class Fleet {
   void Pulse(const Worker& worker);
 
  private:
+  /// The worker that an operator means.
+  Result<const Worker*> Named(const std::string& name) const;
   Result<Number> Recognise(const v1::WorkRequest& request);
   void CompareFiles(Number id, const v1::WorkRequest& request);
   void Respond(const Worker& worker);
@@ -48,13 +49,12 @@ class Fleet {
   void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
                         v1::WorkResponse& response) const;
   void Drop(Number id);
-  /// Notes that workers say nothing any more, and how many leases others get for that.
+  /// Notes that workers say nothing any more.
   void NoteLost(const std::vector<Number>& ids);
 
   Transition& transition_;
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
-  Leasing& leasing_;
   ColumnWork& columns_;
   std::set<Number> lost_;  // workers that were noted as lost, and not heard since
 };

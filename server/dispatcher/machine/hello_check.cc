@@ -1,8 +1,8 @@
 #include "server/dispatcher/machine/hello_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
@@ -37,18 +37,6 @@ constexpr int kMaxMeasuredColumns = 1024;
 constexpr std::size_t kOptionsNamed = 8;
 
 bool Printable(std::string_view text) {
-  // Eight characters are checked at a time, because every lease of every report comes here. A byte
-  // b is below 0x20 if b - 0x20 borrows and the upper bit of b is 0. It is 0x7f if b ^ 0x7f is
-  // below 1, which is found in the same way.
-  constexpr std::uint64_t kEach = 0x0101010101010101;
-  const auto below = [](std::uint64_t word, std::uint64_t limit) {
-    return (word - kEach * limit) & ~word & (kEach << 7);
-  };
-  for (; text.size() >= sizeof(std::uint64_t); text.remove_prefix(sizeof(std::uint64_t))) {
-    std::uint64_t word;
-    std::memcpy(&word, text.data(), sizeof word);
-    if ((below(word, 0x20) | below(word ^ (kEach * 0x7f), 1)) != 0) return false;
-  }
   return std::all_of(text.begin(), text.end(), [](char c) {
     const auto u = static_cast<unsigned char>(c);
     return u >= 0x20 && u != 0x7f;
@@ -64,6 +52,15 @@ Status CheckText(std::string_view what, std::string_view text, std::size_t longe
     return InvalidArgument(fmt::format("{} has control characters in it", what));
   }
   return OkStatus();
+}
+
+/// Whether a step lies at `at`, in a session that began at `start`. False for places beyond the
+/// epoch's end.
+bool IsStep(const StepArithmetic& steps, Position start, Position at) {
+  if (at < start) return false;
+  const std::uint64_t first = at.epoch == start.epoch ? start.example : 0;
+  if (at.example < first || (at.example - first) % steps.stride() != 0) return false;
+  return at.example < steps.options().examples && steps.StepsFrom(at.example) > 0;
 }
 
 /// Cuts a text that is too long, but never within a character.
@@ -325,10 +322,20 @@ Result<SessionPlan> PlanForSession(const v1::Hello& hello, const RequestedPlan& 
   return SessionPlan{plan.facts, plan.fingerprint, steps, *start, std::move(spec)};
 }
 
-Status CheckReportSize(const v1::Report& report, const DispatcherOptions& options) {
-  if (report.held_size() > static_cast<int>(options.max_held)) {
-    return InvalidArgument(fmt::format("a report holds {} leases: expected at most {}",
-                                       report.held_size(), options.max_held));
+Status CheckReportSize(const v1::Report& report) {
+  if (report.used() > kMaxListMembers) {
+    return InvalidArgument(
+        fmt::format("a report says that {} members of a list are in use: expected "
+                    "at most {}",
+                    report.used(), kMaxListMembers));
+  }
+  if (!std::isfinite(report.step_ms()) || report.step_ms() < 0) {
+    return InvalidArgument(fmt::format(
+        "a report has steps of {} ms: expected a number of at least 0", report.step_ms()));
+  }
+  if (!std::isfinite(report.due_seconds())) {
+    return InvalidArgument(fmt::format(
+        "a report has a step that is {} s past due: expected a number", report.due_seconds()));
   }
   if (report.failing_size() > kMaxFailing) {
     return InvalidArgument(fmt::format("a report names {} failing workers: expected at most {}",
@@ -341,9 +348,6 @@ Status CheckReportSize(const v1::Report& report, const DispatcherOptions& option
         "a report counts {} reasons of dropped examples and {} causes of waiting: expected at most "
         "{}",
         counters.dropped_size(), counters.waited_size(), kMaxCounters));
-  }
-  for (const v1::Lease& lease : report.held()) {
-    MILLRACE_RETURN_IF_ERROR(CheckWorkerRef(lease.worker()));
   }
   return OkStatus();
 }
@@ -377,9 +381,8 @@ v1::WorkRequest Trimmed(const v1::WorkRequest& request) {
   return trimmed;
 }
 
-Status CheckReport(const v1::Report& report, const SessionPlan& plan,
-                   const DispatcherOptions& options) {
-  MILLRACE_RETURN_IF_ERROR(CheckReportSize(report, options));
+Status CheckReport(const v1::Report& report, const SessionPlan& plan) {
+  MILLRACE_RETURN_IF_ERROR(CheckReportSize(report));
   const Position next = FromProto(report.next());
   if (next.epoch > StepArithmetic::kMaxEpoch + 1 || !IsStep(plan.steps, plan.start, next)) {
     return InvalidArgument(fmt::format(
@@ -387,9 +390,6 @@ Status CheckReport(const v1::Report& report, const SessionPlan& plan,
         "examples",
         next.ToString(), plan.start.ToString(), plan.steps.stride(),
         plan.steps.options().examples));
-  }
-  for (const auto& lease : report.held()) {
-    MILLRACE_RETURN_IF_ERROR(CheckHeld(plan.steps, plan.start, lease));
   }
   return OkStatus();
 }

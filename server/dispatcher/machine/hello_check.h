@@ -27,12 +27,10 @@ Result<SessionPlan> PlanForSession(const v1::Hello& hello, const RequestedPlan& 
                                    std::string_view cursor_canonical);
 
 /// Checks a report of a session that has its plan. InvalidArgument says what is wrong.
-Status CheckReport(const v1::Report& report, const SessionPlan& plan,
-                   const DispatcherOptions& options);
+Status CheckReport(const v1::Report& report, const SessionPlan& plan);
 
-/// Checks the counts in a report and the texts that name something. It needs no plan.
-/// InvalidArgument says what is wrong.
-Status CheckReportSize(const v1::Report& report, const DispatcherOptions& options);
+/// Checks the counts and figures in a report. It needs no plan. InvalidArgument says what is wrong.
+Status CheckReportSize(const v1::Report& report);
 
 /// Cuts the texts that are for people, and drops the fields that this version does not know. A
 /// report has to stay small, because it is kept for as long as its session.

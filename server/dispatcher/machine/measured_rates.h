@@ -1,38 +1,39 @@
-// Rates from the totals that loops and workers report: what a loop would take if it never waited,
-// and what a worker can make.
+// Rates from what loops and workers report: what a loop would take if it never waited, and what a
+// worker can make.
 //
 // Not thread-safe.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "common/base/time.h"
 
 namespace millrace {
 
-/// The totals of a training loop since its session began.
+/// What a training loop has reported.
 struct LoopTotals {
-  Time at;                    // when they came
-  std::uint64_t batches = 0;  // that the loop has taken
-  double waited_seconds = 0;  // for workers: not for its own host, and not for its Welcome
+  Time at;                    // when it came
+  std::uint64_t batches = 0;  // that the loop has taken since its session began
+  double waited_seconds = 0;  // since its session began
+  bool waits = false;         // now
+  double step_seconds = 0;    // mean of its last steps, without waits; 0: not known yet
 };
 
-/// The batches a second that a training loop takes while it does not wait, in a sliding window.
+/// The batches a second that a training loop takes if it never waits: one in the time of a step. A
+/// step under way that takes longer than the mean counts too, so that a loop that does something
+/// else for minutes wants next to nothing.
 class LoopDemand {
  public:
-  static constexpr Duration kWindow = std::chrono::seconds(15);
-
   /// Totals that are not newer than the last ones are ignored.
   void Add(const LoopTotals& totals);
-  /// Unset before the first window is over. Stays as it was while the loop does nothing but wait:
-  /// that says nothing about what it would take.
+  /// Unset before the time of a step is known.
   std::optional<double> batches_per_second() const { return batches_per_second_; }
 
  private:
-  std::vector<LoopTotals> samples_;  // of the window, oldest first
+  std::optional<LoopTotals> last_;
+  LoopTotals
+      taken_;  // the first totals with the batches of the last ones, or the last ones in a wait
   std::optional<double> batches_per_second_;
 };
 
@@ -41,13 +42,11 @@ struct WorkerTotals {
   Time at;                    // when they came
   std::uint64_t built = 0;    // batches
   double build_seconds = 0;   // of builder threads, all stages together, those in Python too
-  std::uint64_t sent = 0;     // batches, without those that needed no build of their own
   std::uint32_t threads = 1;  // that build
 };
 
-/// The batches a second that a worker makes while it is asked for more. If its builder threads are
-/// busy, that is what it sends. Otherwise it is what they could build: their number, divided by the
-/// mean time of a build. Figures of the last half minute or so count most.
+/// The batches a second that a worker could build: its threads, divided by the mean time of a
+/// build. Builds of the last half minute or so count most.
 class WorkerRate {
  public:
   /// Totals that are not newer than the last ones are ignored.
@@ -59,10 +58,8 @@ class WorkerRate {
   std::optional<WorkerTotals> last_;
   double seconds_per_batch_ = 0;  // of one thread; 0: not known yet
   // Sums over the past, in which a second counts less the longer it is ago.
-  double seconds_ = 0;
   double built_ = 0;
   double build_seconds_ = 0;
-  double sent_ = 0;
 };
 
 }  // namespace millrace

@@ -6,7 +6,7 @@
 
 #include "common/base/protocol_version.h"
 #include "common/batch/layout/semantics.h"
-#include "server/dispatcher/machine/worker_choice.h"
+#include "server/dispatcher/machine/usable_workers.h"
 
 namespace millrace {
 namespace {

@@ -1,5 +1,5 @@
 // The facts of a compiled plan that the dispatcher needs. The dispatcher builds no batch. It needs
-// fingerprints to tell jobs apart, step arithmetic to cut shards, and the contents of Welcome.
+// fingerprints to tell jobs apart, step arithmetic to check places, and the contents of Welcome.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,9 @@ class PlanFacts {
   virtual const std::string& code() const = 0;
   /// The digest of the vocabulary and the contexts, 32 hex digits.
   virtual const std::string& static_digest() const = 0;
+  /// Whether the epoch's order comes in windows of whole blocks over data that no host maps, so
+  /// that ranks that read one window at one worker read its data once.
+  virtual bool shares_windows() const { return false; }
   /// InvalidArgument, with the numbers, if the plan does not fit the world size.
   virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;
   virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;

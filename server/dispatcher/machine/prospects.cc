@@ -11,7 +11,7 @@
 #include "common/base/mutant.h"
 #include "common/base/refusal.h"
 #include "server/dispatcher/machine/plan_data.h"
-#include "server/dispatcher/machine/worker_choice.h"
+#include "server/dispatcher/machine/usable_workers.h"
 
 namespace millrace {
 namespace {

@@ -1,6 +1,5 @@
 #include "server/dispatcher/machine/sessions.h"
 
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -10,19 +9,9 @@
 #include "common/base/mutant.h"
 #include "server/dispatcher/machine/event_texts.h"
 #include "server/dispatcher/machine/job_end.h"
-#include "server/dispatcher/machine/worker_choice.h"
 
 namespace millrace {
 namespace {
-
-void AddWorkers(const std::map<Number, Worker>& workers, const SessionFacts& session, Time now,
-                const DispatcherOptions& options, v1::Welcome& welcome) {
-  for (const auto& [id, worker] : workers) {
-    if (!IsUsable(worker, session, now, options)) continue;
-    ToProto(worker, welcome.add_workers());
-    if (welcome.workers_size() >= static_cast<int>(options.max_workers_of_consumer)) return;
-  }
-}
 
 /// The words of an event for a consumer that is closed; the reason follows.
 std::string_view FateOf(EventKind kind) {
@@ -44,6 +33,7 @@ std::string_view FateOf(EventKind kind) {
 
 void Sessions::SendWelcome(Number id) {
   const SessionFacts& session = *facts_.FindSession(id);
+  if (session.stream == 0) return;
   v1::AttachResponse response;
   response.set_term(facts_.term());
   v1::Welcome& welcome = *response.mutable_welcome();
@@ -52,8 +42,8 @@ void Sessions::SendWelcome(Number id) {
   ToProto(session.plan->start, welcome.mutable_start());
   *welcome.mutable_spec() = session.plan->spec;
   welcome.set_static_digest(session.plan->facts->static_digest());
-  AddWorkers(facts_.workers(), session, transition_.now(), options_, welcome);
-  if (session.stream != 0) transition_.Do(SendAttach{session.stream, std::move(response)});
+  lists_.AddTo(id, response);
+  transition_.Do(SendAttach{session.stream, std::move(response)});
 }
 
 void Sessions::Wait(Number id, const std::string& why) {

@@ -1,4 +1,4 @@
-// Tells sessions all that they need to know, except for their leases, and ends them.
+// Tells sessions all that they need to know, except for changes of their lists, and ends them.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -7,16 +7,20 @@
 #include <string>
 
 #include "server/dispatcher/machine/transition.h"
+#include "server/dispatcher/machine/worker_lists.h"
 
 namespace millrace {
 
 class Sessions {
  public:
-  /// `transition` has to outlive it.
-  explicit Sessions(Transition& transition)
-      : transition_(transition), facts_(transition.facts()), options_(transition.options()) {}
+  /// Both have to outlive it.
+  Sessions(Transition& transition, WorkerLists& lists)
+      : transition_(transition),
+        facts_(transition.facts()),
+        options_(transition.options()),
+        lists_(lists) {}
 
-  /// Sends all that a live session needs to begin. A second Welcome does no harm.
+  /// Sends all that a live session needs to begin, its list too. A second Welcome does no harm.
   void SendWelcome(Number id);
   /// Tells the session what it waits for. A reason is not repeated until it changes.
   void Wait(Number id, const std::string& why);
@@ -47,6 +51,7 @@ class Sessions {
   Transition& transition_;
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
+  WorkerLists& lists_;
 };
 
 }  // namespace millrace

@@ -13,7 +13,7 @@
 #include "server/dispatcher/machine/branch_progress.h"
 #include "server/dispatcher/machine/job_end.h"
 #include "server/dispatcher/machine/plan_data.h"
-#include "server/dispatcher/machine/worker_choice.h"
+#include "server/dispatcher/machine/usable_workers.h"
 
 namespace millrace {
 namespace {
@@ -45,7 +45,7 @@ void AddConsumer(const DispatcherMachine& dispatcher, const SessionFacts& sessio
   const Position next = session.next();
   ToProto(next, out.mutable_next());
   if (session.plan) out.set_step(session.plan->steps.Step(next));
-  out.set_leases(static_cast<std::uint32_t>(session.leases.size()));
+  out.set_list(static_cast<std::uint32_t>(session.list.members.size()));
   out.set_why(session.live ? dispatcher.NoWorkerWhy(session) : session.why);
   if (!session.report) return;
   const v1::Report& report = *session.report;
@@ -53,7 +53,10 @@ void AddConsumer(const DispatcherMachine& dispatcher, const SessionFacts& sessio
   out.set_buffered_bytes(report.buffered_bytes());
   *out.mutable_now() = report.now();
   if (report.has_grants()) *out.mutable_grants() = report.grants();
-  out.set_lease_window(report.window());
+  out.set_list_used(report.used());
+  out.set_asked(report.asked());
+  out.set_built(report.built());
+  out.set_due_seconds(report.due_seconds());
   *out.mutable_failing() = report.failing();
   *out.mutable_counters() = report.counters();
   *out.mutable_waited() = report.counters().waited();
@@ -215,7 +218,7 @@ std::string LeftOut(const Worker& worker, const std::vector<NeededPlan>& needed)
   return {};
 }
 
-void AddWorker(const Worker& worker, std::size_t leases, const std::vector<NeededPlan>& needed,
+void AddWorker(const Worker& worker, const ListUse& lists, const std::vector<NeededPlan>& needed,
                const DispatcherFacts& facts, const DispatcherOptions& options, Time now,
                v1::ServiceStatus& status) {
   const v1::WorkRequest& report = worker.report;
@@ -233,7 +236,9 @@ void AddWorker(const Worker& worker, std::size_t leases, const std::vector<Neede
     out.set_state(unready.empty() ? "ready" : "preparing");
     out.set_why(unready.empty() ? LeftOut(worker, needed) : unready);
   }
-  out.set_leases(static_cast<std::uint32_t>(leases));
+  out.set_slots(report.slots());
+  out.set_owed(report.owed());
+  out.set_idle(lists.IdleWhy(worker, now, options));
   out.set_queue_seconds(report.queue_seconds());
   out.set_buffered_bytes(report.memory_bytes());
   out.set_memory_limit_bytes(report.memory_limit_bytes());
@@ -281,15 +286,14 @@ bool StatusBuild::Step(std::size_t rows, Time now) {
     if (rows-- == 0) return false;
     session_ = it->first;
     AddConsumer(dispatcher_, it->second, now, status_);
-    for (const auto& lease : it->second.leases.held()) ++leases_[lease.worker];
-    for (const auto& lease : it->second.leases.sent()) ++leases_[lease.worker];
+    lists_.Add(it->second, facts.workers());
   }
   const auto& workers = facts.workers();
   const std::vector<NeededPlan> needed = NeededPlans(facts);
   for (auto it = workers.upper_bound(worker_); it != workers.end(); ++it) {
     if (rows-- == 0) return false;
     worker_ = it->first;
-    AddWorker(it->second, leases_[it->first], needed, facts, options_, now, status_);
+    AddWorker(it->second, lists_, needed, facts, options_, now, status_);
   }
   AddJobs();
   AddEvents(now);

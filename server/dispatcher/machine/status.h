@@ -3,15 +3,15 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <utility>
 
 #include "millrace/v1/dispatcher.pb.h"
 #include "server/dispatcher/machine/dispatcher_machine.h"
+#include "server/dispatcher/machine/idle_workers.h"
 
 namespace millrace {
 
-/// A status that is built in steps, because the dispatcher grants no lease meanwhile: of thousands
+/// A status that is built in steps, because the dispatcher answers nobody meanwhile: of thousands
 /// of workers and consumers it takes some milliseconds. Each row is as of its step. A process that
 /// comes or goes between steps may be missing.
 ///
@@ -39,9 +39,9 @@ class StatusBuild {
   const DispatcherMachine& dispatcher_;
   const DispatcherOptions& options_;
   bool begun_ = false;
-  Number session_;                        // the last one that was added
-  Number worker_;                         // the last one that was added
-  std::map<Number, std::size_t> leases_;  // by worker
+  Number session_;  // the last one that was added
+  Number worker_;   // the last one that was added
+  ListUse lists_;   // of the consumers that were added
   v1::ServiceStatus status_;
 };
 

@@ -33,7 +33,7 @@ bool NamesNoWorker(std::string_view kind) {
   return kind.starts_with("job_") || kind.starts_with("consumer_") ||
          kind == EventKindName(EventKind::kPipelineRefused) ||
          kind == EventKindName(EventKind::kBatchesDiffer) ||
-         kind == EventKindName(EventKind::kTuning);
+         kind == EventKindName(EventKind::kListGrew) || kind == EventKindName(EventKind::kTuning);
 }
 
 void KeepOwn(v1::ServiceStatus& status, const Identity& peer) {

@@ -38,10 +38,6 @@ std::map<v1::WaitCause, double> WaitedOf(const v1::Counters& counters) {
   return waited;
 }
 
-Position EndOf(const StepRun& run, std::uint64_t stride) {
-  return {run.at.epoch, run.at.example + run.batches * stride};
-}
-
 }  // namespace
 
 std::string CauseLabel(v1::WaitCause cause) { return std::string(WaitCauseName(FromProto(cause))); }
@@ -73,7 +69,6 @@ void DispatcherTally::On(const SessionOpened& u) {
 void DispatcherTally::On(const SessionPlanned& u) {
   const auto session = sessions_.find(u.id);
   if (session == sessions_.end()) return;
-  session->second.stride = u.plan.steps.stride();
   session->second.drop_reasons = DropReasonsOf(u.plan.spec);
 }
 
@@ -82,29 +77,22 @@ void DispatcherTally::On(const SessionReported& u) {
   if (found == sessions_.end()) return;
   Session& session = found->second;
   JobOf(session.job).heard = u.at;
-  CountSelfLeases(session, u);
-  for (const LeaseFacts& lease : u.held) {
-    session.granted = std::max(session.granted, EndOf(lease.run, session.stride));
-  }
-  session.failing = u.report.failing_size() > 0;
-  session.late = FromProto(u.report.late()).is_set();
   const v1::Counters& counters = u.report.counters();
   if (!std::exchange(session.returned, false)) CountDelivered(session, counters, u.at);
   session.counted = counters;
 }
 
-void DispatcherTally::CountSelfLeases(Session& session, const SessionReported& u) {
-  std::uint64_t highest = session.self_leases;
-  for (const LeaseFacts& lease : u.held) {
-    if (lease.id.term == 0) highest = std::max(highest, lease.id.n);
+void DispatcherTally::CountSteps(const v1::Counters& before, const v1::Counters& counters) {
+  for (auto* all : {&asks_, &moved_}) {
+    for (Steps& steps : *all) {
+      steps.count += More((before.*steps.counter)(), (counters.*steps.counter)());
+    }
   }
-  // The numbers also count the leases that came and went between two reports.
-  if (!session.returned) self_leases_ += highest - session.self_leases;
-  session.self_leases = highest;
 }
 
 void DispatcherTally::CountDelivered(Session& session, const v1::Counters& counters, Time at) {
   const v1::Counters& before = session.counted;
+  CountSteps(before, counters);
   duplicates_ += More(before.duplicates(), counters.duplicates());
   mismatches_ += More(before.duplicate_mismatches(), counters.duplicate_mismatches());
   Job& job = JobOf(session.job);
@@ -133,17 +121,6 @@ void DispatcherTally::On(const SessionEnded& u) {
   sessions_.erase(session);
 }
 
-void DispatcherTally::On(const LeaseGranted& u) {
-  ++granted_;
-  const auto found = sessions_.find(u.session);
-  if (found == sessions_.end()) return;
-  Session& session = found->second;
-  if (u.lease.run.at < session.granted) {
-    ++moved_[session.late ? "late" : session.failing ? "failing" : "lost"];
-  }
-  session.granted = std::max(session.granted, EndOf(u.lease.run, session.stride));
-}
-
 void DispatcherTally::Committed(double seconds, const Status& status) {
   commits_.Observe(seconds);
   if (!status.ok()) ++commit_errors_[CodeLabel(status.code())];
@@ -167,9 +144,8 @@ void DispatcherTally::AddTo(MetricSet& metrics, Time now, double unix_seconds) c
   const auto add = [&](Metric metric, MetricSet::Labels labels, auto value) {
     metrics.Add(metric, std::move(labels), static_cast<double>(value));
   };
-  add(Metric::kLeasesGranted, {}, granted_);
-  for (const auto& [reason, count] : moved_) add(Metric::kLeasesMoved, {reason}, count);
-  add(Metric::kSelfLeases, {}, self_leases_);
+  for (const Steps& steps : asks_) add(Metric::kAsks, {steps.label}, steps.count);
+  for (const Steps& steps : moved_) add(Metric::kStepsMoved, {steps.label}, steps.count);
   add(Metric::kDuplicateBatchesDropped, {}, duplicates_);
   add(Metric::kDuplicateMismatch, {}, mismatches_);
   // The reasons of every kind of dataset are there from the beginning.

@@ -9,6 +9,7 @@
 // Not thread-safe: it belongs to the event loop.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -55,12 +56,7 @@ class DispatcherTally {
     std::uint32_t replica = 0;
     bool returned = false;  // its next report adds nothing to the counts
     v1::Counters counted;
-    std::uint64_t self_leases = 0;  // highest number of the leases that it granted itself
-    std::uint64_t stride = 0;       // 0: no plan yet
-    DropReasonNames drop_reasons;   // the plan's
-    Position granted;               // the end of the furthest lease that it has had
-    bool failing = false;           // its last report names failing workers
-    bool late = false;              // its last report names a late lease
+    DropReasonNames drop_reasons;  // the plan's
   };
 
   void On(const TermBegun& u);
@@ -68,18 +64,26 @@ class DispatcherTally {
   void On(const SessionPlanned& u);
   void On(const SessionReported& u);
   void On(const SessionEnded& u);
-  void On(const LeaseGranted& u);
   void CountDelivered(Session& session, const v1::Counters& counters, Time at);
-  void CountSelfLeases(Session& session, const SessionReported& u);
+  void CountSteps(const v1::Counters& before, const v1::Counters& counters);
   Job& JobOf(const std::string& name);
   void ForgetJobs();
 
   const std::string backend_;
   std::map<std::string, Job> jobs_;
   std::map<Number, Session> sessions_;
-  std::map<std::string, std::uint64_t> moved_{{"failing", 0}, {"late", 0}, {"lost", 0}};
-  std::uint64_t granted_ = 0;
-  std::uint64_t self_leases_ = 0;
+  /// A count of steps by the label of its metric, and the counter of consumers that it sums.
+  struct Steps {
+    const char* label;
+    std::uint64_t (v1::Counters::*counter)() const;
+    std::uint64_t count = 0;
+  };
+  std::array<Steps, 3> asks_{{{"first", &v1::Counters::asks_first},
+                              {"copy", &v1::Counters::asks_copy},
+                              {"moved", &v1::Counters::asks_moved}}};
+  std::array<Steps, 3> moved_{{{"failed", &v1::Counters::moved_failed},
+                               {"drained", &v1::Counters::moved_drained},
+                               {"refused", &v1::Counters::moved_refused}}};
   std::uint64_t duplicates_ = 0;
   std::uint64_t mismatches_ = 0;
   std::map<std::string, std::uint64_t> dropped_;  // by the name of the reason

@@ -146,19 +146,28 @@ struct SessionAdmitted {
 };
 struct SessionReported {
   Number id;
-  v1::Report report;  // without the held leases
-  std::vector<LeaseFacts> held;
+  v1::Report report;
   Time at;
-  Time lapsed;
 };
 struct SessionReportedEarly {
   Number id;
   v1::Report report;
 };
-struct LeaseGranted {
-  Number session;
-  LeaseFacts lease;
-  bool shared = false;  // the worker has its batches for another session anyway
+/// The session needs so many members of its list.
+struct ListNeeded {
+  Number id;
+  std::uint32_t members;
+  Time at;
+};
+struct ListDoubled {
+  Number id;
+  Time at;
+};
+struct ListSent {
+  Number id;
+  std::vector<Number> members;
+  std::uint64_t digest;
+  Time at;
 };
 struct SessionEnded {
   Number id;
@@ -185,6 +194,9 @@ struct WorkerDiffers {
   Worker::Difference difference;
 };
 struct WorkerDrained {
+  Number id;
+};
+struct WorkerUndrained {
   Number id;
 };
 struct WorkerLeft {
@@ -215,8 +227,9 @@ using Update =
                  ColumnsWanted, RangesGiven, RangesTakenBack, RangeMeasured, MeasurerPaced,
                  MeasurerFailed, ColumnsTold, ColumnsWhole, ColumnsForgotten, SessionOpened,
                  SessionAttached, SessionHeard, SessionPlanned, SessionHeldUp, SessionTold,
-                 SessionAdmitted, SessionReported, SessionReportedEarly, LeaseGranted, SessionEnded,
-                 JobTurnedOut, WorkerJoined, WorkerReported, WorkerDiffers, WorkerDrained,
-                 WorkerLeft, RecordSent, RecordKept, RecordFailed, WriteForgotten>;
+                 SessionAdmitted, SessionReported, SessionReportedEarly, ListNeeded, ListDoubled,
+                 ListSent, SessionEnded, JobTurnedOut, WorkerJoined, WorkerReported, WorkerDiffers,
+                 WorkerDrained, WorkerUndrained, WorkerLeft, RecordSent, RecordKept, RecordFailed,
+                 WriteForgotten>;
 
 }  // namespace millrace

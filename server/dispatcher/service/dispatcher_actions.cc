@@ -69,7 +69,6 @@ void DispatcherService::Perform(Actions actions) {
   for (Action& action : actions) {
     std::visit([this](auto& a) { Do(a); }, action);
   }
-  event_began_ = Time{};
   leads_ = dispatcher_->stepped_down().ok();
   if (!leads_) BeginAnew();
 }
@@ -111,7 +110,6 @@ void DispatcherService::Begun(const Result<TermRecords>& begun) {
 }
 
 void DispatcherService::Do(SendAttach& action) {
-  if (traces_->tracer().on()) RecordLeases(action);
   const auto it = attach_streams_.find(action.stream);
   if (it != attach_streams_.end()) it->second->Send(std::move(action.message));
 }

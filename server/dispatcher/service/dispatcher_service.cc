@@ -73,7 +73,8 @@ DispatcherService::DispatcherService(const DispatcherOptions& options,
       queue_(std::make_shared<TaskQueue>()),
       traces_(std::make_shared<TraceCollector>(clock_, Whereabouts(), NetworkHostId())),
       last_round_(clock_->Now()),
-      refusals_({"Attach", "Work", "GetColumn", "GetStatus", "DrainWorker", "EndJob"}),
+      refusals_(
+          {"Attach", "Work", "GetColumn", "GetStatus", "DrainWorker", "UndrainWorker", "EndJob"}),
       tally_(options_.backend),
       dispatcher_(std::in_place, options_, begun.term, std::move(begun.jobs), Now(),
                   [this](const Update& update) { tally_.WillApply(update); }),
@@ -114,7 +115,6 @@ void DispatcherService::Loop() {
     if (now < next_tick || !MayLead()) continue;
     next_tick = now + options_.tick;
     last_round_ = clock_->Now();
-    event_began_ = traces_->tracer().Begin();
     Handle([this] {
       Perform(dispatcher_->OnTick(Now()));
       TendTrace();
@@ -186,7 +186,6 @@ void DispatcherService::Drain(std::map<StreamId, std::shared_ptr<StreamT>>& stre
   const auto stream = it->second;
   auto inbound = stream->Take();
   for (auto& message : inbound.messages) {
-    event_began_ = traces_->tracer().Begin();
     if constexpr (std::is_same_v<StreamT, WorkStream>) {
       Perform(dispatcher_->OnWork(id, message, Now()));
     } else {
@@ -247,25 +246,6 @@ void DispatcherService::TendTrace() {
   };
   ask_all(attach_streams_, v1::AttachResponse());
   ask_all(work_streams_, v1::WorkResponse());
-}
-
-void DispatcherService::RecordLeases(const SendAttach& action) {
-  const StreamFacts* stream = dispatcher_->facts().FindStream(action.stream);
-  if (stream == nullptr) return;
-  const Time now = clock_->Now();
-  for (const v1::Lease& lease : action.message.leases()) {
-    Span span;
-    span.kind = SpanKind::kLease;
-    span.begin = event_began_ == Time{} ? now : event_began_;
-    span.end = now;
-    span.session = stream->owner;
-    span.lease = FromProto(lease.id());
-    span.epoch = lease.shard().epoch();
-    span.example = lease.shard().position();
-    span.bytes = lease.shard().stride();
-    span.detail = lease.shard().batches();
-    traces_->tracer().Record(span);
-  }
 }
 
 // --- Requests
@@ -345,7 +325,7 @@ Result<std::shared_ptr<const std::string>> DispatcherService::OnGetColumn(
 }
 
 Result<v1::ServiceStatus> DispatcherService::OnGetStatus(const Peer& peer) {
-  // In steps, because leases that are due should not wait for a status of thousands of processes.
+  // In steps, because answers that are due should not wait for a status of thousands of processes.
   auto build = std::make_shared<std::optional<StatusBuild>>();
   using Built = std::optional<Result<v1::ServiceStatus>>;
   Result<v1::ServiceStatus> status =
@@ -365,6 +345,16 @@ Result<v1::DrainWorkerResponse> DispatcherService::OnDrainWorker(
   return Ask<v1::DrainWorkerResponse>("DrainWorker", [this, request]() {
     Actions actions;
     auto response = dispatcher_->DrainWorker(request, Now(), actions);
+    Perform(std::move(actions));
+    return response;
+  });
+}
+
+Result<v1::UndrainWorkerResponse> DispatcherService::OnUndrainWorker(
+    const v1::UndrainWorkerRequest& request) {
+  return Ask<v1::UndrainWorkerResponse>("UndrainWorker", [this, request]() {
+    Actions actions;
+    auto response = dispatcher_->UndrainWorker(request, Now(), actions);
     Perform(std::move(actions));
     return response;
   });

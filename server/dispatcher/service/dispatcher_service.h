@@ -95,6 +95,8 @@ class DispatcherService final : public RunningDispatcher {
       const v1::GetColumnRequest& request) override;
   Result<v1::ServiceStatus> OnGetStatus(const Peer& peer) override;
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override;
+  Result<v1::UndrainWorkerResponse> OnUndrainWorker(
+      const v1::UndrainWorkerRequest& request) override;
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request, const Peer& peer) override;
 
  private:
@@ -119,7 +121,6 @@ class DispatcherService final : public RunningDispatcher {
   void Perform(Actions actions);
   /// Asks all peers for spans, if a trace is being taken.
   void TendTrace();
-  void RecordLeases(const SendAttach& action);
   void BeginAnew();
   void Check(const Status& stored) const;
   void Begun(const Result<TermRecords>& begun);
@@ -173,7 +174,6 @@ class DispatcherService final : public RunningDispatcher {
   bool beginning_ = false;  // a term is being committed
   Time begin_again_at_;     // when to try again if that failed
   Status lost_;             // not ok: another one may lead
-  Time event_began_;        // when the present event began; unset if no trace is taken
   Histogram events_;        // how long each event took
   std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;

@@ -189,6 +189,12 @@ Result<v1::DrainWorkerResponse> ElectedDispatcher::OnDrainWorker(
   return NotTheLeader();
 }
 
+Result<v1::UndrainWorkerResponse> ElectedDispatcher::OnUndrainWorker(
+    const v1::UndrainWorkerRequest& request) {
+  if (const auto service = Leading()) return service->OnUndrainWorker(request);
+  return NotTheLeader();
+}
+
 Result<v1::EndJobResponse> ElectedDispatcher::OnEndJob(const v1::EndJobRequest& request,
                                                        const Peer& peer) {
   if (const auto service = Leading()) return service->OnEndJob(request, peer);

@@ -61,6 +61,8 @@ class ElectedDispatcher final : public RunningDispatcher {
       const v1::GetColumnRequest& request) override;
   Result<v1::ServiceStatus> OnGetStatus(const Peer& peer) override;
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override;
+  Result<v1::UndrainWorkerResponse> OnUndrainWorker(
+      const v1::UndrainWorkerRequest& request) override;
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request, const Peer& peer) override;
 
  private:

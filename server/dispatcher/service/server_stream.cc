@@ -5,7 +5,6 @@
 namespace millrace {
 namespace {
 
-constexpr int kMostLeasesWaiting = 16'384;
 constexpr int kMostMeasuredWaiting = 1024;  // ranges
 
 /// How a process tunes itself is told only when it has changed, so a later report keeps it.
@@ -42,21 +41,19 @@ bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later) {
   return true;
 }
 
-bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
+void CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later) {
   if (later.has_trace()) waiting.clear_trace();
   MergeInto(waiting, std::move(later));
-  return waiting.leases_size() <= kMostLeasesWaiting;
 }
 
-bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later) {
+void CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later) {
   // Plans and asks for traces are two subjects. Neither of them replaces the other.
   if (later.has_trace() && !later.has_id()) {
     *waiting.mutable_trace() = std::move(*later.mutable_trace());
-    return true;
+    return;
   }
   if (waiting.has_trace()) *later.mutable_trace() = std::move(*waiting.mutable_trace());
   waiting = std::move(later);
-  return true;
 }
 
 }  // namespace millrace

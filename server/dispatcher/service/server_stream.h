@@ -23,10 +23,9 @@ namespace millrace {
 bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later);
 bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later);
 
-/// Merges `later` into `waiting`, which would go out before it. False if too much waits, because
-/// the peer does not read.
-bool CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later);
-bool CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later);
+/// Merges `later` into `waiting`, which would go out before it. What waits stays bounded.
+void CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later);
+void CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later);
 
 template <class In, class Out>
 class ServerStream final : public StreamHandler<In> {
@@ -106,23 +105,20 @@ class ServerStream final : public StreamHandler<In> {
 
   void Send(Out message) {
     std::shared_ptr<Stream<Out>> stream;
-    bool too_much = false;
     {
       MutexLock lock(mutex_);
       if (stream_ == nullptr) return;
       if (writing_) {
-        if (!waiting_) {
+        if (waiting_) {
+          CoalesceOut(*waiting_, std::move(message));
+        } else {
           waiting_ = std::move(message);
-          return;
         }
-        too_much = !CoalesceOut(*waiting_, std::move(message));
-        if (!too_much) return;
-      } else {
-        writing_ = true;
+        return;
       }
+      writing_ = true;
       stream = stream_;
     }
-    if (too_much) return Close(ResourceExhausted("too much waits on this stream: it is not read"));
     stream->Write(std::move(message));
   }
 

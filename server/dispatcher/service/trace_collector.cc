@@ -11,7 +11,6 @@ namespace {
 
 /// The most chunks that wait for a reader. They take about 100 MB.
 constexpr std::size_t kMostWaiting = 64;
-constexpr std::size_t kOwnSpansAtOnce = 16'384;
 constexpr std::size_t kMostPeers = 40'000;
 /// How long after its end a trace waits for a slow reader.
 constexpr Duration kPatience = std::chrono::seconds(15);
@@ -50,7 +49,7 @@ class TraceCollector::Reader final : public StreamHandler<v1::TraceRequest> {
 
 TraceCollector::TraceCollector(std::shared_ptr<const Clock> clock, std::string name,
                                std::string host_id)
-    : clock_(clock), name_(std::move(name)), host_id_(std::move(host_id)), tracer_(clock) {}
+    : clock_(clock), name_(std::move(name)), host_id_(std::move(host_id)) {}
 
 std::shared_ptr<StreamHandler<v1::TraceRequest>> TraceCollector::Accept(
     std::shared_ptr<Stream<v1::TraceChunk>> stream) {
@@ -81,10 +80,11 @@ void TraceCollector::OnRequest(std::uint64_t reader,
       std::max(last_trace_ + 1, static_cast<std::uint64_t>(clock_->UnixSeconds()) << 20);
   trace.reader = stream;
   trace.reader_id = reader;
-  tracer_.Start(trace.number, trace.until);
   active_.store(true, std::memory_order_relaxed);
   v1::TraceChunk first;
   first.set_began(Nanoseconds(trace.began));
+  first.mutable_process()->set_role(v1::TRACE_DISPATCHER);
+  first.mutable_process()->set_name(name_);
   PassOn(std::move(first));
 }
 
@@ -158,12 +158,10 @@ std::optional<v1::TraceAsk> TraceCollector::Tick(const DispatcherFacts& facts, s
   MutexLock lock(mutex_);
   if (!trace_) return std::nullopt;
   TellSessions(facts);
-  PassOnOwn();
   if (now >= trace_->until) {
-    const auto done = static_cast<std::size_t>(
-        std::count_if(trace_->peers.begin(), trace_->peers.end(), [](const auto& peer) {
-          return peer.first.first != v1::TRACE_DISPATCHER && peer.second.done;
-        }));
+    const auto done =
+        static_cast<std::size_t>(std::count_if(trace_->peers.begin(), trace_->peers.end(),
+                                               [](const auto& peer) { return peer.second.done; }));
     const Duration late = now - trace_->until;
     const bool sent = trace_->waiting.empty() && !trace_->writing;
     if ((sent && (done >= peers || late >= kLateness)) || late >= kPatience) {
@@ -203,18 +201,6 @@ void TraceCollector::TellSessions(const DispatcherFacts& facts) {
     }
   }
   if (chunk.sessions_size() > 0) PassOn(std::move(chunk));
-}
-
-void TraceCollector::PassOnOwn() {
-  const Tracer::Taken taken = tracer_.Take(kOwnSpansAtOnce);
-  if (taken.trace != trace_->number) return;
-  v1::TraceChunk chunk;
-  chunk.mutable_process()->set_role(v1::TRACE_DISPATCHER);
-  chunk.mutable_process()->set_name(name_);
-  chunk.mutable_process()->set_dropped(taken.dropped +
-                                       trace_->peers[{v1::TRACE_DISPATCHER, {}}].not_passed_on);
-  for (const Span& span : taken.spans) AppendTo(*chunk.mutable_spans(), span);
-  PassOn(std::move(chunk));
 }
 
 void TraceCollector::End(const Status& status) {

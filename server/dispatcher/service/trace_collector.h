@@ -34,9 +34,6 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
   /// `name` and `host_id` are the dispatcher's own.
   TraceCollector(std::shared_ptr<const Clock> clock, std::string name, std::string host_id);
 
-  /// The dispatcher's own spans.
-  Tracer& tracer() { return tracer_; }
-
   /// Takes the stream of a reader, who is expected to send one request.
   std::shared_ptr<StreamHandler<v1::TraceRequest>> Accept(
       std::shared_ptr<Stream<v1::TraceChunk>> stream);
@@ -80,13 +77,11 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
   void PassOn(v1::TraceChunk chunk) MILLRACE_REQUIRES(mutex_);
   void WriteNext() MILLRACE_REQUIRES(mutex_);
   void TellSessions(const DispatcherFacts& facts) MILLRACE_REQUIRES(mutex_);
-  void PassOnOwn() MILLRACE_REQUIRES(mutex_);
   void End(const Status& status) MILLRACE_REQUIRES(mutex_);
 
   const std::shared_ptr<const Clock> clock_;
   const std::string name_;
   const std::string host_id_;
-  Tracer tracer_;
   std::atomic<bool> active_{false};
   std::atomic<std::uint64_t> last_reader_{0};
   Mutex mutex_;

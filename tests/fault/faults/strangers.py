@@ -28,19 +28,20 @@ def copy(source, target, *files):
     return target
 
 
-# Each calls one method more than the one before: status, watch, trace, drain, end of a job, attach.
+# Each calls one method more than the one before: status, watch, trace, drain, its undoing, end of a job, attach.
 REQUESTS = {
     "GetStatus": ("status",),
     "WatchStatus": ("top", "--once"),
     "Trace": ("trace", "--seconds", "1"),
     "DrainWorker": ("drain", "nobody"),
+    "UndrainWorker": ("undrain", "nobody"),
     "EndJob": ("jobs", "end", "victim"),
     "Attach": ("consume", "PIPELINE", "--job", "victim", "--world-size", "1",
                "--connect-timeout", "3", "--epochs", "1"),
 }
 ALLOWED = {
     "trainer": {"GetStatus", "WatchStatus", "EndJob", "Attach"},
-    "operator": {"GetStatus", "WatchStatus", "Trace", "DrainWorker", "EndJob"},
+    "operator": {"GetStatus", "WatchStatus", "Trace", "DrainWorker", "UndrainWorker", "EndJob"},
     "viewer": {"GetStatus", "WatchStatus"},
     "worker": set(),
     "dispatcher": set(),

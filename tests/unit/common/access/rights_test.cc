@@ -66,6 +66,7 @@ TEST_CASE("roles reach as far as the documentation says", "[access]") {
                             Row{"Dispatcher/WatchStatus", kOwn, kNone, kAll, kAllButPipelines},
                             Row{"Dispatcher/EndJob", kOwn, kNone, kAll, kNone},
                             Row{"Dispatcher/DrainWorker", kNone, kNone, kAll, kNone},
+                            Row{"Dispatcher/UndrainWorker", kNone, kNone, kAll, kNone},
                             Row{"Dispatcher/Trace", kNone, kNone, kAll, kNone});
   const std::string method = std::string("/millrace.v1.") + row.method;
   CAPTURE(method);

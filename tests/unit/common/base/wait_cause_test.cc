@@ -26,5 +26,14 @@ TEST_CASE("causes from connecting to the transfer are of a worker, and Python's 
   CHECK(of_workers == "connect build queue transfer python ");
 }
 
+TEST_CASE("more workers could shorten waits for a worker, and for a member", "[wait]") {
+  std::string for_workers;
+  for (std::size_t i = 0; i < kWaitCauses; ++i) {
+    const auto cause = static_cast<WaitCause>(i);
+    if (IsForWorkers(cause)) for_workers += std::string(WaitCauseName(cause)) + " ";
+  }
+  CHECK(for_workers == "lease connect build queue transfer python ");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -156,6 +156,12 @@ TEST_CASE("one-shot calls bring answers and errors back", "[network]") {
       network.connector->DrainWorker(network.control_address, request, 30).status();
   CHECK(status.code() == StatusCode::kNotFound);
   CHECK(status.message().find("no worker w9") != std::string::npos);
+  v1::UndrainWorkerRequest undrain;
+  undrain.set_worker("w8");
+  const Status unknown =
+      network.connector->UndrainWorker(network.control_address, undrain, 30).status();
+  CHECK(unknown.code() == StatusCode::kNotFound);
+  CHECK(unknown.message().find("no worker w8") != std::string::npos);
 }
 
 TEST_CASE("a watched status comes again and again until the watch is stopped", "[network]") {

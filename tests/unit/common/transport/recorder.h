@@ -148,6 +148,9 @@ class TestDispatcher : public DispatcherEndpoint {
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest& request) override {
     return NotFound("no worker " + request.worker());
   }
+  Result<v1::UndrainWorkerResponse> OnUndrainWorker(const v1::UndrainWorkerRequest& request) override {
+    return NotFound("no worker " + request.worker());
+  }
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest&, const Peer&) override {
     v1::EndJobResponse response;
     response.set_sessions(3);

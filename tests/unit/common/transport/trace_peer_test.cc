@@ -27,7 +27,6 @@ Span SomeSpan(const Tracer& tracer) {
   span.begin = tracer.Begin();
   span.lane = 3;
   span.session = {7, 8};
-  span.lease = {7, 9};
   span.epoch = 2;
   span.example = 1024;
   span.bytes = 555;
@@ -75,7 +74,6 @@ TEST_CASE("a peer that is asked sends what it recorded, and the times that clock
   CHECK(got.begin == span.begin);
   CHECK(got.end == span.begin + milliseconds(20));
   CHECK(got.session == span.session);
-  CHECK(got.lease == span.lease);
   CHECK(got.epoch == span.epoch);
   CHECK(got.example == span.example);
   CHECK(got.bytes == span.bytes);

@@ -19,7 +19,7 @@ std::vector<std::byte> Bytes(std::size_t n) {
 
 OutgoingPart MakePart(std::span<const std::byte> data, std::shared_ptr<const void> owner) {
   OutgoingPart out;
-  out.part.mutable_lease()->set_term(7);
+  out.part.mutable_at()->set_epoch(7);
   out.part.mutable_at()->set_example(512);
   out.part.set_total_bytes(data.size());
   out.part.set_digest("0123456789abcdef");

@@ -133,6 +133,13 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   c2.mutable_counters()->set_batches(30);
   c2.mutable_counters()->set_examples(20'100);
   c2.set_waited_seconds(3.5);
+  c2.set_list(16);
+  c2.set_list_used(5);
+  c2.set_asked(40);
+  c2.set_built(7);
+  c2.set_due_seconds(1.5);
+  w2.set_slots(12);
+  w2.set_idle("list full");
   AddJob(now, "train").set_world_size(1);
 
   const auto frame = TopFrame(&before, now, {});
@@ -144,6 +151,12 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   CHECK(Cell(frame, "WORKER", "alpha", "BLOCKED") == "50 %");
   CHECK(Cell(frame, "WORKER", "alpha", "BUILD (S/S)") == "closure 0.40");
   CHECK(Cell(frame, "WORKER", "alpha", "HOST") == "10.0.0.1");
+  CHECK(Cell(frame, "WORKER", "alpha", "SLOTS") == "12");
+  CHECK(Cell(frame, "WORKER", "alpha", "IDLE") == "list full");
+  CHECK(Cell(frame, "CONSUMER", "train  0", "LIST") == "5/16");
+  CHECK(Cell(frame, "CONSUMER", "train  0", "ASKED") == "40");
+  CHECK(Cell(frame, "CONSUMER", "train  0", "BUILT") == "7");
+  CHECK(Cell(frame, "CONSUMER", "train  0", "DUE") == "1.5 s");
   CHECK(Cell(frame, "CONSUMER", "train  0", "BATCHES/S") == "10.0");
   CHECK(Cell(frame, "CONSUMER", "train  0", "EXAMPLES/S") == "10.0 k");
   CHECK(Cell(frame, "CONSUMER", "train  0", "WAITED") == "25 %");
@@ -304,7 +317,7 @@ TEST_CASE("who waits for whom is told a group a line", "[top]") {
   CHECK(CountOf(frame,
                 "train ranks 0, 2-4: for worker beta to build the next batch: closure, "
                 "4.5 s") == 1);
-  CHECK(CountOf(frame, "train rank 5: for a lease from the dispatcher, 2.0 s") == 1);
+  CHECK(CountOf(frame, "train rank 5: for a worker that may build the next batch, 2.0 s") == 1);
   CHECK(CountOf(frame, "other rank 0: for the dispatcher to let them in: plan compiling") == 1);
   CHECK(Cell(frame, "WORKER", "beta", "WAITED FOR BY") == "4");
   CHECK(CountOf(frame,

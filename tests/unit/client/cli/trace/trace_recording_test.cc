@@ -67,7 +67,6 @@ void AddSpan(v1::TraceChunk& chunk, SpanKind kind, std::int64_t begin, std::int6
   span.begin = Time{Duration(offset + 1000 * begin)};
   span.end = Time{Duration(offset + 1000 * end)};
   span.session = millrace::Number{0, 5};
-  span.lease = millrace::Number{9, 1};
   span.epoch = 3;
   span.example = example;
   AppendTo(*chunk.mutable_spans(), span);
@@ -86,11 +85,13 @@ v1::TraceChunk Begin() {
   return chunk;
 }
 
-/// The batch at example 16 on its way from a lease of two batches to the loop.
+/// The batch at example 16 on its way from the consumer's ask to the loop.
 TraceRecording OneBatch() {
   TraceRecording recording;
   recording.Add(Begin());
   v1::TraceChunk consumer = Chunk(v1::TRACE_CONSUMER, 5, "host:3", -70'000'000);
+  AddSpan(consumer, SpanKind::kAsk, 1, 80);
+  consumer.mutable_spans()->set_detail(0, static_cast<std::uint32_t>(AskKind::kCopy));
   AddSpan(consumer, SpanKind::kReceive, 60, 80, 16, 4);
   AddSpan(consumer, SpanKind::kGather, 62, 79, 16, 4);
   AddSpan(consumer, SpanKind::kExpand, 81, 90);
@@ -103,9 +104,6 @@ TraceRecording OneBatch() {
   AddSpan(worker, SpanKind::kSeal, 38, 40, 16, 77);
   AddSpan(worker, SpanKind::kSend, 41, 59, 16, 3);
   v1::TraceChunk dispatcher = Chunk(v1::TRACE_DISPATCHER, 0, "host:1");
-  AddSpan(dispatcher, SpanKind::kLease, 1, 2, 8);
-  dispatcher.mutable_spans()->set_bytes(0, 8);   // stride
-  dispatcher.mutable_spans()->set_detail(0, 2);  // batches
   // The chunks may come in any order.
   recording.Add(consumer);
   recording.Add(dispatcher);
@@ -120,8 +118,7 @@ TEST_CASE("a span is a complete event on the dispatcher's clock, with its batch"
   CHECK(recording.spans() == 11);
   std::map<std::string, Struct> events;
   for (const Struct& event : Events(Json(recording), "X")) events[Text(event, "name")] = event;
-  REQUIRE(events.size() == 11);
-  CHECK(Number(events["lease"], "ts") == 1);
+  REQUIRE(events.size() == 10);
   CHECK(Number(events["build"], "ts") == 10);
   CHECK(Number(events["build"], "dur") == 30);
   CHECK(Number(events["taken"], "ts") == 91);
@@ -134,11 +131,22 @@ TEST_CASE("a span is a complete event on the dispatcher's clock, with its batch"
     CHECK(Number(args, "position") == 16);
     CHECK(Number(args, "step") == 2);
     CHECK(Number(args, "ordinal") == 5);  // 2 * 2 + 1
-    CHECK(Text(args, "lease") == "9.1");
     CHECK(Text(args, "worker") == "host:2");
   }
-  CHECK(Number(Args(events["lease"]), "batches") == 2);
-  CHECK(Number(Args(events["lease"]), "ordinal") == -1);
+}
+
+TEST_CASE("an ask is an asynchronous event, because asks overlap", "[trace]") {
+  const Struct json = Json(OneBatch());
+  const auto begins = Events(json, "b");
+  const auto ends = Events(json, "e");
+  REQUIRE(begins.size() == 1);
+  REQUIRE(ends.size() == 1);
+  CHECK(Text(begins[0], "name") == "ask: copy");
+  CHECK(Number(begins[0], "ts") == 1);
+  CHECK(Number(ends[0], "ts") == 80);
+  CHECK(Number(ends[0], "id") == Number(begins[0], "id"));
+  CHECK(Number(Args(begins[0]), "step") == 2);
+  CHECK(Text(Args(begins[0]), "worker") == "host:2");
 }
 
 TEST_CASE("processes and rows have names, and rows hold no spans that overlap", "[trace]") {
@@ -169,15 +177,15 @@ TEST_CASE("processes and rows have names, and rows hold no spans that overlap", 
   CHECK(row_of["expand"] == "expands");
 }
 
-TEST_CASE("a flow ties a batch together from its lease to the loop", "[trace]") {
+TEST_CASE("a flow ties a batch together from its build to the loop", "[trace]") {
   const Struct json = Json(OneBatch());
   const auto begins = Events(json, "s");
   const auto steps = Events(json, "t");
   const auto ends = Events(json, "f");
   REQUIRE(begins.size() == 1);
   REQUIRE(ends.size() == 1);
-  CHECK(steps.size() == 4);  // build, send, receive, expand
-  CHECK(Number(begins[0], "ts") == 1);
+  CHECK(steps.size() == 3);  // send, receive, expand
+  CHECK(Number(begins[0], "ts") == 10);
   CHECK(Number(ends[0], "ts") == 91);
   CHECK(Text(ends[0], "bp") == "e");
   for (const Struct& step : steps) CHECK(Number(step, "id") == Number(begins[0], "id"));
@@ -263,9 +271,9 @@ TEST_CASE("spans name all datasets of a mix, and each of their kinds once", "[tr
   }
   for (const char* kind : {"graph", "graph", ""}) begin.mutable_sessions(0)->add_kinds(kind);
   recording.Add(begin);
-  v1::TraceChunk dispatcher = Chunk(v1::TRACE_DISPATCHER, 0, "d");
-  AddSpan(dispatcher, SpanKind::kLease, 1, 2, 8);
-  recording.Add(dispatcher);
+  v1::TraceChunk worker = Chunk(v1::TRACE_WORKER, 2, "w");
+  AddSpan(worker, SpanKind::kBuild, 1, 2, 8);
+  recording.Add(worker);
   const auto events = Events(Json(recording), "X");
   REQUIRE(events.size() == 1);
   CHECK(Text(Args(events[0]), "dataset") == "papers, molecules, old");
@@ -278,9 +286,6 @@ TEST_CASE("spans name the dataset of their job, and its kind", "[trace]") {
   begin.mutable_sessions(0)->add_datasets("papers");
   begin.mutable_sessions(0)->add_kinds("graph");
   recording.Add(begin);
-  v1::TraceChunk dispatcher = Chunk(v1::TRACE_DISPATCHER, 0, "d");
-  AddSpan(dispatcher, SpanKind::kLease, 1, 2, 8);
-  recording.Add(dispatcher);
   v1::TraceChunk worker = Chunk(v1::TRACE_WORKER, 2, "w");
   AddSpan(worker, SpanKind::kBuild, 3, 4);
   recording.Add(worker);
@@ -317,12 +322,14 @@ TEST_CASE("times before the trace began and odd spans make valid JSON", "[trace]
   v1::TraceChunk worker = Chunk(v1::TRACE_WORKER, 2, "w");
   AddSpan(worker, SpanKind::kBuild, -3, -4);
   worker.mutable_spans()->set_kind(0, 4'000'000'000u);
-  AddSpan(worker, SpanKind::kLease, 1, 2);
+  AddSpan(worker, SpanKind::kAsk, 2, 1);
   worker.mutable_spans()->set_detail(1, 4'000'000'000u);
   worker.mutable_spans()->set_session_n(1, 99);  // a session that nobody knows
   recording.Add(worker);
   const auto events = Events(Json(recording), "X");
-  REQUIRE(events.size() == 2);
+  REQUIRE(events.size() == 1);
+  REQUIRE(Events(Json(recording), "b").size() == 1);
+  CHECK(Text(Events(Json(recording), "b")[0], "name") == "ask");
   CHECK(Number(events[0], "ts") == -3);
   CHECK(Number(events[0], "dur") == 0);
 }

@@ -158,6 +158,9 @@ class Dispatcher final : public DispatcherEndpoint {
   Result<v1::DrainWorkerResponse> OnDrainWorker(const v1::DrainWorkerRequest&) override {
     return Unimplemented("drain");
   }
+  Result<v1::UndrainWorkerResponse> OnUndrainWorker(const v1::UndrainWorkerRequest&) override {
+    return Unimplemented("undrain");
+  }
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest&, const Peer&) override {
     return Unimplemented("end");
   }

@@ -35,7 +35,7 @@ TEST_CASE("a first session gets a welcome with all it needs to begin", "[admissi
   CHECK(FromProto(welcome->start()) == Position{1, 16});
   CHECK(welcome->spec().steps().world_size() == 2);
   CHECK(welcome->static_digest() == std::string(32, '5'));
-  REQUIRE(welcome->workers_size() == 1);
+  REQUIRE(h.ListOn(stream).size() == 1);
   CHECK(welcome->workers(0).address() == "w1:7701");
   CHECK(h.attach[stream].back().term() == 100);
 }
@@ -48,7 +48,7 @@ TEST_CASE("a session that still waits after its welcome gets it again", "[admiss
   h.Report(stream, v1::Report{});
   REQUIRE(h.WelcomeOn(stream) != nullptr);
   h.attach[stream].clear();
-  h.Report(stream, {0, 0}, 4);
+  h.Report(stream, {0, 0});
   CHECK(h.WelcomeOn(stream) == nullptr);
 }
 
@@ -215,17 +215,13 @@ TEST_CASE("an admitted session and its report make a new dispatcher whole",
   h.AddWorker("w1");
   const HelloOptions options;
   const StreamId first = h.Attach(options);
-  h.Report(first, {0, 0}, 4);
-  const std::vector<v1::Lease> leases = h.LeasesOn(first);
-  REQUIRE_FALSE(leases.empty());
+  h.Report(first, {0, 0});
 
   v1::AttachRequest request;
   *request.mutable_hello() = Again(h, first, options);
   v1::Report& report = *request.mutable_report();
-  ToProto(Position{0, 0}, report.mutable_next());
-  report.set_window(8);
-  for (const auto& lease : leases) *report.add_held() = lease;
-  *report.mutable_last_lease() = leases.back().id();
+  ToProto(Position{0, 32}, report.mutable_next());
+  report.set_used(20);
   h.Restart();
   h.AddWorker("w1");
   const StreamId second = h.Open();
@@ -233,11 +229,10 @@ TEST_CASE("an admitted session and its report make a new dispatcher whole",
 
   REQUIRE(h.WelcomeOn(second) != nullptr);
   CHECK(h.SessionOn(second) == h.SessionOn(first));
-  // Only the steps that it does not hold are leased: steps 4 to 7.
-  const std::vector<v1::Lease> more = h.LeasesOn(second);
-  REQUIRE_FALSE(more.empty());
-  CHECK(more.front().shard().position() == 32);
-  CHECK(more.front().id().term() == 101);
+  const SessionFacts& session = *h.dispatcher->facts().FindSession(h.SessionOn(second));
+  CHECK(session.next() == Position{0, 32});
+  CHECK(session.list.size.members() == 20);  // it had so many members in use
+  CHECK(h.ListOn(second) == std::vector<std::string>{"w1"});
 }
 
 TEST_CASE("a rank that is turned out in a wait is named too", "[admission][rivals]") {

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/base/protocol_limits.h"
 #include "server/dispatcher/machine/status.h"
 #include "server/dispatcher/service/dispatcher_metrics.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
@@ -28,6 +29,7 @@ struct World {
     double wanted = 0;  // batches a second, if the loop never waited
     double taken = 0;
     double waited_seconds = 0;
+    double step_seconds = 0;  // as it reports; the last one while it takes nothing
     std::uint64_t session = 0;
   };
   static constexpr double kRate = 10;
@@ -55,13 +57,18 @@ struct World {
     for (auto& [name, job] : jobs) {
       job.taken += job.wanted * share;
       job.waited_seconds += 1 - share;
-      const LoopTotals totals{now, static_cast<std::uint64_t>(job.taken), job.waited_seconds};
-      look.loops.push_back({{1, job.session}, name, totals});
+      if (job.wanted > 0) job.step_seconds = 1 / job.wanted;
+      look.loops.push_back({{1, job.session},
+                            name,
+                            LoopTotals{.at = now,
+                                       .batches = static_cast<std::uint64_t>(job.taken),
+                                       .waited_seconds = job.waited_seconds,
+                                       .step_seconds = job.step_seconds}});
     }
     if (present > 0) built += wanted * share / present;
     const auto whole = static_cast<std::uint64_t>(built);
     for (std::uint64_t w = 0; w < present; ++w) {
-      const WorkerTotals totals{now, whole, 0.4 * static_cast<double>(whole), whole, 4};
+      const WorkerTotals totals{now, whole, 0.4 * static_cast<double>(whole), 4};
       look.suppliers.push_back({{2, w}, true, totals});
     }
     desired.Look(now, look);
@@ -139,8 +146,9 @@ TEST_CASE("a job that goes silent falls to one worker after three minutes", "[de
   CHECK(world.Of("x") == 4);
   world.Run(25);
   CHECK(world.Of("x") == 1);
+  // It takes nothing for 200 s: one step would take that long.
   CHECK(ArithmeticOf(*world.desired.Find("x")) ==
-        "0 batches/s x 1.2 / 10 a worker = 0: 1 worker; 4 are there");
+        "0.005 batches/s x 1.2 / 10 a worker = 0.0006: 1 worker; 4 are there");
   CHECK(world.desired.fleet().workers == 1);
 }
 
@@ -176,12 +184,27 @@ TEST_CASE("a line says what is not known yet, and the figure is the workers that
   CHECK(ArithmeticOf(*world.desired.Find("x")) ==
         "no worker has built a batch yet: 4 workers; 4 are there");
   world.Begin("x", 10);
-  world.Begin("y", 10);
+  world.Begin("y", 0);
   world.Run(10);
   CHECK(ArithmeticOf(*world.desired.Find("y")) ==
-        "no loop has taken batches for 15 s yet: 4 workers; 4 are there");
+        "no loop has told how long its steps take yet: 4 workers; 4 are there");
+  world.jobs["y"].wanted = 10;
   world.Run(200);
   CHECK(world.Of("y") == 2);
+}
+
+TEST_CASE("a consumer needs no more workers than a list has members", "[desired_workers]") {
+  World world;
+  world.present = 3000;
+  world.Begin("x", 20'000);
+  world.Run(200);
+  CHECK(world.Of("x") == kMaxListMembers);
+  CHECK(ArithmeticOf(*world.desired.Find("x")) ==
+        "20000 batches/s x 1.2 / 10 a worker = 2400, 1024 with at most 1024 a consumer: 1024 "
+        "workers; 3000 are there");
+  world.Begin("y", 10);
+  world.Run(200);
+  CHECK(world.desired.fleet().workers == kMaxListMembers + 2);
 }
 
 TEST_CASE("a line says why a figure is not what the arithmetic gives", "[desired_workers]") {
@@ -218,7 +241,7 @@ TEST_CASE("a worker that has built nothing yet does not change the rate of one",
   FleetLook look;
   look.loops.push_back({{1, 1}, "x", std::nullopt});
   for (std::uint64_t w = 0; w < 9; ++w) {
-    look.suppliers.push_back({{3, w}, true, {world.now, 0, 0, 0, 4}});
+    look.suppliers.push_back({{3, w}, true, {world.now, 0, 0, 4}});
   }
   world.desired.Look(world.now + seconds(1), look);
   CHECK(*world.desired.Find("x")->worker_rate == Approx(10));
@@ -235,32 +258,23 @@ struct Served {
 
   Served() {
     report.mutable_next();
+    report.set_step_ms(125);
     v1::WorkRequest& work = h.workers[worker];
     work.set_threads(2);
     for (const char* stage : {"python", "batch"}) work.add_build()->set_stage(stage);
-    for (const v1::WaitCause cause : {v1::WAIT_BUILD, v1::WAIT_EXPAND, v1::WAIT_SLOT}) {
-      report.mutable_counters()->add_waited()->set_cause(cause);
-    }
   }
 
-  /// In every second the worker builds 4 batches, in 0.3 s in Python and 0.2 s besides, so that its
-  /// threads are busy. It sends 3 of them, and 4 that needed no build. The loop takes 4, and waits
-  /// `waited` seconds for the worker, and 0.1 s each for its own host and for a slot.
-  void Run(int count, double waited) {
+  /// In every second the worker builds 4 batches, in 0.3 s in Python and 0.2 s besides. The loop
+  /// takes 4, of which each keeps it busy for an eighth of a second.
+  void Run(int count) {
     for (int i = 0; i < count; ++i) {
       v1::WorkRequest& work = h.workers[worker];
-      work.set_sent_batches(work.sent_batches() + 7);
-      work.set_shared_batches(work.shared_batches() + 4);
       for (v1::StageSeconds& stage : *work.mutable_build()) {
         stage.set_count(stage.count() + 4);
         stage.set_seconds(stage.seconds() + 4 * (stage.stage() == "python" ? 0.3 : 0.2));
       }
       v1::Counters& counters = *report.mutable_counters();
       counters.set_batches(counters.batches() + 4);
-      counters.mutable_waited(0)->set_seconds(counters.waited(0).seconds() + waited);
-      for (int own : {1, 2}) {
-        counters.mutable_waited(own)->set_seconds(counters.waited(own).seconds() + 0.1);
-      }
       h.Report(stream, report);
       h.Report(replica, report);
       h.Advance(seconds(1));
@@ -278,21 +292,21 @@ struct Served {
 TEST_CASE("status and metrics have a job's figure and the fleet's", "[desired_workers][metrics]") {
   Served served;
   CHECK_FALSE(served.Status().has_desired_workers());
-  served.Run(5, 0.5);
+  served.Run(5);
   CHECK_THAT(served.Status().desired_workers().arithmetic(), Contains("may still come back"));
   CHECK(served.Metrics().values(Metric::kDesiredWorkers).empty());
   CHECK(served.Metrics().values(Metric::kFleetDesiredWorkers).empty());
-  served.Run(60, 0.5);
+  served.Run(60);
   const v1::ServiceStatus status = served.Status();
   REQUIRE(status.jobs_size() == 1);
   const v1::DesiredWorkers& desired = status.jobs(0).desired_workers();
   CHECK(desired.workers() == 2);
   CHECK(desired.present() == 1);
   CHECK(desired.demand_batches_per_second() == Approx(8));
-  CHECK(desired.worker_batches_per_second() == Approx(3));
+  CHECK(desired.worker_batches_per_second() == Approx(4));
   CHECK(desired.reserve() == 0.2);
   CHECK(desired.arithmetic() ==
-        "8 batches/s x 1.2 / 3 a worker = 3.2, at most 2 for now: 2 workers; 1 is there");
+        "8 batches/s x 1.2 / 4 a worker = 2.4, at most 2 for now: 2 workers; 1 is there");
   CHECK(status.desired_workers().SerializeAsString() == desired.SerializeAsString());
   CHECK(served.Metrics().values(Metric::kDesiredWorkers).at({"x"}) == 2);
   CHECK(served.Metrics().values(Metric::kFleetDesiredWorkers).at({}) == 2);
@@ -300,7 +314,7 @@ TEST_CASE("status and metrics have a job's figure and the fleet's", "[desired_wo
 
 TEST_CASE("a worker that drains or is silent is not there", "[desired_workers]") {
   Served served;
-  served.Run(20, 0);
+  served.Run(20);
   CHECK(served.Status().desired_workers().present() == 1);
   SECTION("draining") { served.h.workers[served.worker].set_draining(true); }
   SECTION("silent") {
@@ -314,7 +328,7 @@ TEST_CASE("a worker that drains or is silent is not there", "[desired_workers]")
 
 TEST_CASE("the figure of a job ends with its sessions", "[desired_workers][metrics]") {
   Served served;
-  served.Run(20, 0);
+  served.Run(20);
   REQUIRE(served.Status().jobs(0).has_desired_workers());
   served.h.Bye(served.stream);
   served.h.Bye(served.replica);

@@ -110,10 +110,10 @@ TEST_CASE("texts are bounded, of whole characters, without control characters", 
   }
 }
 
-TEST_CASE("a count of leases stays a number", "[events]") {
+TEST_CASE("a count of steps stays a number", "[events]") {
   EventLog log;
   for (int i = 0; i < 3; ++i) {
-    log.Add({.kind = EventKind::kLeasesMoved, .text = "Many", .count = 0x80000000}, kStart);
+    log.Add({.kind = EventKind::kStepsMoved, .text = "Many", .count = 0x80000000}, kStart);
   }
   CHECK(log.events()[0].what.count == 0xFFFFFFFF);
 }

@@ -28,18 +28,6 @@ v1::Event EventOfKind(Harness& h, const std::string& kind) {
   return events[0];
 }
 
-/// A report of a session that holds the leases of its stream.
-v1::Report Holding(const Harness& h, StreamId stream, std::uint32_t window) {
-  v1::Report report;
-  ToProto(Position{0, 0}, report.mutable_next());
-  report.set_window(window);
-  for (const v1::Lease& lease : h.LeasesOn(stream)) {
-    *report.add_held() = lease;
-    *report.mutable_last_lease() = lease.id();
-  }
-  return report;
-}
-
 TEST_CASE("the first event says that a dispatcher began, or took over", "[events][restart]") {
   Harness h;
   v1::Event first = Events(h).at(0);
@@ -67,7 +55,7 @@ TEST_CASE("a worker joins, is lost, is back, drains and leaves, with its name an
   CHECK(EventsOfKind(h, "worker_lost").empty());
   h.Advance(seconds(2));
   CHECK_THAT(EventOfKind(h, "worker_lost").text(),
-             Contains("Worker w1 at w1:7701 is lost") && Contains("0 leases move"));
+             Contains("Worker w1 at w1:7701 is lost: it has said nothing for"));
   h.Advance(seconds(7));
   CHECK(EventOfKind(h, "worker_lost").age_seconds() == Approx(8));
   h.Work(worker, request);
@@ -104,52 +92,69 @@ TEST_CASE("a worker that is lost for good is told of once, and its number is for
   CHECK(EventOfKind(h, "worker_lost").count() == 1);
 }
 
-TEST_CASE("the leases of a lost worker are counted, those that have moved too",
-          "[events][work][lease]") {
-  Harness h;
-  const StreamId worker = h.AddWorker("w1");
-  const StreamId stream = h.Attach(HelloOptions{.world_size = 1});
-  h.talking = {stream};
-  h.Report(stream, {0, 0}, 8);
-  const std::size_t leases = h.LeasesOn(stream).size();
-  REQUIRE(leases > 0);
-  h.Report(stream, Holding(h, stream, 8));
-  CHECK(EventsOfKind(h, "leases_moved").empty());
-  SECTION("the consumer has given them up") {
-    h.Break(worker);
-    v1::Report report = Holding(h, stream, 8);
-    report.clear_held();
-    v1::Failing& failing = *report.add_failing();
-    *failing.mutable_worker() = h.LeasesOn(stream)[0].worker().id();
-    failing.set_remaining_seconds(3);
-    failing.set_reason("connection refused");
-    h.Report(stream, report);
-    h.Report(stream, report);  // they are given up once
-    const v1::Event moved = EventOfKind(h, "leases_moved");
-    CHECK(moved.count() == leases);
-    CHECK(moved.job() == "x");
-    CHECK(moved.peer() == "w1");
-    CHECK_THAT(moved.text(), Contains("Rank 0 of job x at host7:4121 gave up") &&
-                                 Contains("of worker w1") && Contains("connection refused"));
-  }
-  SECTION("the consumer has not noticed yet") { h.StopWorker(worker); }
-  h.Advance(seconds(4));
-  CHECK_THAT(EventOfKind(h, "worker_lost").text(),
-             Contains(std::to_string(leases) + " leases move to others"));
-}
-
-TEST_CASE("a consumer that fails a worker and passes its leases gives none up", "[events][lease]") {
+TEST_CASE("steps that a consumer takes back are told of, with the worker that failed it",
+          "[events][list]") {
   Harness h;
   h.AddWorker("w1");
+  h.AddWorker("w2");
   const StreamId stream = h.Attach(HelloOptions{.world_size = 1});
-  h.Report(stream, {0, 0}, 4);
-  v1::Report report = Holding(h, stream, 4);
+  v1::Report report;
+  report.mutable_next();
+  report.mutable_counters()->set_moved_failed(3);
+  h.Report(stream, report);  // an earlier dispatcher may have been told of these
+  CHECK(EventsOfKind(h, "steps_moved").empty());
+  report.mutable_counters()->set_moved_failed(5);
+  report.mutable_counters()->set_moved_refused(1);
+  v1::Failing& failing = *report.add_failing();
+  ToProto(h.dispatcher->facts().FindWorkerByNonce("w1..............")->id,
+          failing.mutable_worker());
+  failing.set_remaining_seconds(3);
+  failing.set_reason("connection refused");
   h.Report(stream, report);
-  report.clear_held();
-  ToProto(Position{0, 16}, report.mutable_next());
-  *report.add_failing()->mutable_worker() = h.LeasesOn(stream)[0].worker().id();
   h.Report(stream, report);
-  CHECK(EventsOfKind(h, "leases_moved").empty());
+  const v1::Event moved = EventOfKind(h, "steps_moved");
+  CHECK(moved.count() == 3);
+  CHECK(moved.job() == "x");
+  CHECK(moved.peer() == "w1");
+  CHECK(moved.text() ==
+        "Rank 0 of job x at host7:4121 took back 3 steps of worker w1, which others build now: "
+        "connection refused.");
+}
+
+TEST_CASE("steps of workers that drain are told of without a name", "[events][list]") {
+  Harness h;
+  const StreamId stream = h.Attach(HelloOptions{.world_size = 1});
+  v1::Report report;
+  report.mutable_next();
+  h.Report(stream, report);
+  report.mutable_counters()->set_moved_drained(1);
+  h.Report(stream, report);
+  CHECK(EventOfKind(h, "steps_moved").text() ==
+        "Rank 0 of job x at host7:4121 took back 1 step of workers that drain, which others build "
+        "now.");
+}
+
+TEST_CASE("a list that grows is told of, with its lengths and why", "[events][list]") {
+  Harness h;
+  const StreamId stream = h.Attach(HelloOptions{});
+  for (char c = 'b'; c < 'm'; ++c) h.Attach(HelloOptions{.job = std::string(1, c), .nonce = c});
+  for (int i = 0; i < 12; ++i) {
+    const StreamId worker = h.AddWorker("w" + std::to_string(i));
+    h.workers[worker].set_idle_threads(1);
+    h.Work(worker, h.workers[worker]);
+  }
+  v1::Report report;
+  report.mutable_next();
+  report.set_asks(true);
+  report.mutable_now()->set_cause(v1::WAIT_LEASE);
+  h.Report(stream, report);
+  const v1::Event grew = EventOfKind(h, "list_grew");
+  CHECK(grew.job() == "x");
+  CHECK(grew.peer() == "host7:4121");
+  CHECK(
+      grew.text() ==
+      "Rank 0 of job x at host7:4121 may ask 16 workers, where it could ask 8: its loop waits, and "
+      "workers outside its list are idle.");
 }
 
 TEST_CASE("a thousand workers that are lost at once are one event", "[events][work]") {
@@ -295,7 +300,7 @@ TEST_CASE("a job that cannot go on fails as one, whatever its ranks", "[events]"
   CHECK(plan.count() == 1);
   CHECK(plan.peer() == "w1");
   CHECK_THAT(plan.text(), Contains("a.bin is damaged"));
-  h.Report(a, {0, 0}, 4);
+  h.Report(a, {0, 0});
   CHECK(EventOfKind(h, "job_failed").count() == 1);
   CHECK_THAT(EventOfKind(h, "job_failed").text(), Contains("a.bin"));
   CHECK(EventsOfKind(h, "consumer_failed").empty());
@@ -303,7 +308,7 @@ TEST_CASE("a job that cannot go on fails as one, whatever its ranks", "[events]"
 
 TEST_CASE("a consumer whose report makes no sense is closed with an error", "[events][hostile]") {
   Harness h;
-  h.Report(h.Attach(HelloOptions{}), {0, 3}, 4);
+  h.Report(h.Attach(HelloOptions{}), {0, 3});
   CHECK_THAT(EventOfKind(h, "consumer_failed").text(), Contains("where no step lies"));
 }
 

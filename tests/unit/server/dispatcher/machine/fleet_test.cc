@@ -149,7 +149,7 @@ TEST_CASE("the first file that differs is asked for, named and told", "[work][da
   const std::string difference = "file 'b.bin' has 21 bytes on the worker, 20 on the dispatcher";
   CHECK(h.LastWork(worker).dataset_differences().at("stdlib") == difference);
   CHECK(h.LastWork(worker).list_files_size() == 0);
-  h.Report(stream, {0, 0}, 4);
+  h.Report(stream, {0, 0});
   CHECK_THAT(h.WhyOn(stream), Contains("no worker has the dataset stdlib") && Contains(difference));
 }
 
@@ -185,13 +185,18 @@ TEST_CASE("a worker that cannot list its files is not asked faster than pulses",
   CHECK(h.work[worker].size() == said);
 }
 
-TEST_CASE("a worker's bye is the end of its leases' flow", "[work]") {
+TEST_CASE("a worker that says bye is in no list any more", "[work]") {
   Harness h;
   const StreamId worker = h.AddWorker("w1");
   v1::WorkRequest request = h.workers[worker];
   request.set_bye(true);
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.talking = {stream};
+  h.Advance(seconds(1));
+  REQUIRE(h.ListOn(stream).size() == 1);
   h.Work(worker, request);
   CHECK(h.dispatcher->facts().workers().empty());
+  CHECK(h.ListOn(stream).empty());
   CHECK(h.ClosedWith(worker).ok());
 }
 

@@ -285,10 +285,9 @@ void Harness::Report(StreamId stream, const v1::Report& report) {
   Send(stream, request);
 }
 
-void Harness::Report(StreamId stream, Position next, std::uint32_t window) {
+void Harness::Report(StreamId stream, Position next) {
   v1::Report report;
   ToProto(next, report.mutable_next());
-  report.set_window(window);
   Report(stream, report);
 }
 
@@ -367,14 +366,24 @@ std::string Harness::WhyOn(StreamId stream) const {
   return why;
 }
 
-std::vector<v1::Lease> Harness::LeasesOn(StreamId stream) const {
-  std::vector<v1::Lease> leases;
+std::vector<v1::WorkerList> Harness::ListsOn(StreamId stream) const {
+  std::vector<v1::WorkerList> lists;
   if (const auto it = attach.find(stream); it != attach.end()) {
     for (const auto& message : it->second) {
-      leases.insert(leases.end(), message.leases().begin(), message.leases().end());
+      if (message.has_list()) lists.push_back(message.list());
     }
   }
-  return leases;
+  return lists;
+}
+
+std::vector<std::string> Harness::ListOn(StreamId stream) const {
+  std::vector<std::string> names;
+  const std::vector<v1::WorkerList> lists = ListsOn(stream);
+  if (lists.empty()) return names;
+  for (const v1::WorkerRef& worker : lists.back().workers()) {
+    names.push_back(worker.address().substr(0, worker.address().find(':')));
+  }
+  return names;
 }
 
 const v1::WorkResponse& Harness::LastWork(StreamId stream) const {

@@ -65,8 +65,8 @@ class Harness {
   StreamId Attach(const HelloOptions& hello) { return Attach(MakeHello(hello)); }
   void Send(StreamId stream, const v1::AttachRequest& request);
   void Report(StreamId stream, const v1::Report& report);
-  /// Sends a report that holds no leases.
-  void Report(StreamId stream, Position next, std::uint32_t window);
+  /// Sends a report that says only where the loop is.
+  void Report(StreamId stream, Position next);
   void Bye(StreamId stream);
   void Work(StreamId stream, const v1::WorkRequest& request);
   void Break(StreamId stream);
@@ -96,7 +96,10 @@ class Harness {
   /// The last welcome; nullptr if there is none.
   const v1::Welcome* WelcomeOn(StreamId stream) const;
   std::string WhyOn(StreamId stream) const;
-  std::vector<v1::Lease> LeasesOn(StreamId stream) const;
+  /// The lists that came on a stream, the oldest first.
+  std::vector<v1::WorkerList> ListsOn(StreamId stream) const;
+  /// The names of the last one's workers, as AddWorker gave them, in order.
+  std::vector<std::string> ListOn(StreamId stream) const;
   Status ClosedWith(StreamId stream) const;
   bool IsOpen(StreamId stream) const { return !closed.contains(stream); }
   Number SessionOn(StreamId stream) const;

@@ -1,6 +1,8 @@
 // Tests of what a Hello, a report and a cursor may say.
 #include <catch2/catch.hpp>
 
+#include <limits>
+
 #include "common/base/protocol_version.h"
 #include "server/dispatcher/machine/hello_check.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
@@ -291,19 +293,21 @@ TEST_CASE("reports that no session of the plan can make end it with the numbers"
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
   v1::Report report;
-  report.set_window(4);
   SECTION("next is no step") { ToProto(Position{0, 3}, report.mutable_next()); }
   SECTION("next lies before the start") { ToProto(Position{0, ~0ull}, report.mutable_next()); }
   SECTION("an epoch beyond all") { ToProto(Position{~0ull, 0}, report.mutable_next()); }
-  SECTION("thousands of held leases") {
+  SECTION("more members in use than a list can have") {
     ToProto(Position{0, 0}, report.mutable_next());
-    for (int i = 0; i < 9000; ++i) report.add_held();
+    report.set_used(1025);
   }
-  SECTION("a held shard that overflows") {
+  SECTION("steps of no time that can be") {
     ToProto(Position{0, 0}, report.mutable_next());
-    v1::Shard& shard = *report.add_held()->mutable_shard();
-    shard.set_stride(8);
-    shard.set_batches(0xFFFFFFFF);
+    report.set_step_ms(GENERATE(-1.0, std::numeric_limits<double>::infinity(),
+                                std::numeric_limits<double>::quiet_NaN()));
+  }
+  SECTION("a step that is past due for no time that can be") {
+    ToProto(Position{0, 0}, report.mutable_next());
+    report.set_due_seconds(std::numeric_limits<double>::quiet_NaN());
   }
   SECTION("thousands of failing workers") {
     ToProto(Position{0, 0}, report.mutable_next());
@@ -313,15 +317,6 @@ TEST_CASE("reports that no session of the plan can make end it with the numbers"
   CHECK(h.ClosedWith(stream).code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("rank 0 of job x"));
   CHECK(h.dispatcher->facts().sessions().empty());
-}
-
-TEST_CASE("the largest window costs no more than the limit", "[report][hostile]") {
-  Harness h;
-  h.AddWorker("w1");
-  const StreamId stream = h.Attach(HelloOptions{});
-  h.Report(stream, {0, 0}, 0xFFFFFFFF);
-  CHECK(h.IsOpen(stream));
-  CHECK(h.LeasesOn(stream).size() == h.options.max_leases_at_once);
 }
 
 TEST_CASE("an empty report from a session that waited is no position", "[report]") {

@@ -1,6 +1,7 @@
 // Tests of what operators ask for, and of what status tells them.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,15 @@ Result<v1::DrainWorkerResponse> DrainWorker(Harness& h, const std::string& worke
   request.set_worker(worker);
   Actions actions;
   auto result = h.dispatcher->DrainWorker(request, h.now, actions);
+  h.Do(std::move(actions));
+  return result;
+}
+
+Result<v1::UndrainWorkerResponse> UndrainWorker(Harness& h, const std::string& worker) {
+  v1::UndrainWorkerRequest request;
+  request.set_worker(worker);
+  Actions actions;
+  auto result = h.dispatcher->UndrainWorker(request, h.now, actions);
   h.Do(std::move(actions));
   return result;
 }
@@ -117,16 +127,47 @@ TEST_CASE("a worker that goes while a status is built is missing, and nothing el
   CHECK(names.back() == "late");
 }
 
-TEST_CASE("a drained worker gets no new leases and is told to drain", "[operator]") {
+TEST_CASE("a drained worker is in no list and is told to drain", "[operator]") {
   Harness h;
   const StreamId worker = h.AddWorker("w1");
   h.AddWorker("w2");
   REQUIRE(DrainWorker(h, GENERATE("w1", "w1:7701")).ok());
   CHECK(h.LastWork(worker).drain());
   const StreamId stream = h.Attach(HelloOptions{});
-  h.Report(stream, {0, 0}, 64);
-  for (const auto& lease : h.LeasesOn(stream)) CHECK(lease.worker().address() == "w2:7701");
+  h.Report(stream, {0, 0});
+  CHECK(h.ListOn(stream) == std::vector<std::string>{"w2"});
   CHECK(StatusOf(h).workers(0).state() == "draining");
+}
+
+TEST_CASE("a drain is taken back until the worker says that it does not drain", "[operator]") {
+  Harness h;
+  const StreamId worker = h.AddWorker("w1");
+  const StreamId stream = h.Attach(HelloOptions{});
+  h.talking = {stream};
+  CHECK(UndrainWorker(h, "w9").status().code() == StatusCode::kNotFound);
+  CHECK(UndrainWorker(h, "w1").status().code() == StatusCode::kFailedPrecondition);
+  REQUIRE(DrainWorker(h, "w1").ok());
+  h.workers[worker].set_draining(true);
+  h.Advance(seconds(1));
+  CHECK(h.ListOn(stream).empty());
+  REQUIRE(UndrainWorker(h, "w1").ok());
+  CHECK(h.LastWork(worker).undrain());
+  CHECK_FALSE(h.LastWork(worker).drain());
+  h.Advance(seconds(2));  // its process is about to end: it goes on draining
+  CHECK(h.LastWork(worker).undrain());
+  CHECK(StatusOf(h).workers(0).state() == "draining");
+  CHECK(h.ListOn(stream).empty());
+  h.workers[worker].set_draining(false);
+  h.Advance(seconds(2));
+  CHECK(StatusOf(h).workers(0).state() == "ready");
+  CHECK(h.ListOn(stream) == std::vector<std::string>{"w1"});
+  const v1::ServiceStatus status = StatusOf(h);
+  CHECK(std::count_if(status.events().begin(), status.events().end(),
+                      [](const v1::Event& e) { return e.kind() == "worker_undrained"; }) == 1);
+  // A drain that comes later is not undone by what was said before.
+  REQUIRE(DrainWorker(h, "w1").ok());
+  CHECK(h.LastWork(worker).drain());
+  CHECK_FALSE(h.LastWork(worker).undrain());
 }
 
 TEST_CASE(
@@ -234,7 +275,6 @@ TEST_CASE("status computes rates of the last minute, progress and what is left",
   v1::Report report;
   for (std::uint64_t i = 0; i <= 4; ++i) {
     ToProto(Position{0, 8 * i}, report.mutable_next());
-    report.set_window(1);
     report.mutable_counters()->set_batches(100 + i);
     report.mutable_counters()->set_examples(400 + 4 * i);
     report.mutable_counters()->set_bytes(1000 * i);
@@ -280,11 +320,13 @@ TEST_CASE("status shows what a consumer grants and which workers failed it", "[s
   const StreamId stream = h.Attach(HelloOptions{});
   v1::Report report;
   ToProto(Position{0, 0}, report.mutable_next());
-  report.set_window(24);
   h.Report(stream, report);
   CHECK(!StatusOf(h).consumers(0).has_grants());  // a consumer of an older version
   report.mutable_grants()->set_window(12);
-  report.mutable_grants()->set_room(9);
+  report.set_used(5);
+  report.set_asked(40);
+  report.set_built(7);
+  report.set_due_seconds(1.5);
   report.mutable_grants()->set_credit_bytes(4096);
   v1::Failing& failing = *report.add_failing();
   failing.mutable_worker()->set_n(77);
@@ -293,9 +335,12 @@ TEST_CASE("status shows what a consumer grants and which workers failed it", "[s
   h.Report(stream, report);
   const v1::ServiceStatus status = StatusOf(h);
   const v1::ConsumerStatus& consumer = status.consumers(0);
-  CHECK(consumer.lease_window() == 24);
+  CHECK(consumer.list() == 1);
+  CHECK(consumer.list_used() == 5);
+  CHECK(consumer.asked() == 40);
+  CHECK(consumer.built() == 7);
+  CHECK(consumer.due_seconds() == 1.5);
   CHECK(consumer.grants().window() == 12);
-  CHECK(consumer.grants().room() == 9);
   CHECK(consumer.grants().credit_bytes() == 4096);
   REQUIRE(consumer.failing_size() == 1);
   CHECK(consumer.failing(0).worker().n() == 77);
@@ -322,7 +367,6 @@ TEST_CASE("status remembers how workers and consumers are tuned, and how long ag
   h.Work(worker, told);
   v1::Report report;
   ToProto(Position{0, 0}, report.mutable_next());
-  report.set_window(8);
   *report.mutable_tuning() = ATuning();
   h.Report(stream, report);
   h.talking = {stream};
@@ -401,7 +445,7 @@ TEST_CASE("status names what waiting, live and kept jobs wait for", "[status]") 
   Harness h;
   h.Bye(h.Attach(HelloOptions{.job = "done", .nonce = 'a'}));
   const StreamId live = h.Attach(HelloOptions{.job = "live", .nonce = 'b'});
-  h.Report(live, {0, 0}, 4);
+  h.Report(live, {0, 0});
   h.hold_compiles = true;
   h.Attach(HelloOptions{.job = "waits", .yaml = Yaml("seed=9\n"), .nonce = 'c'});
   const v1::ServiceStatus status = StatusOf(h);

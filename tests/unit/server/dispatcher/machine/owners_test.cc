@@ -125,17 +125,15 @@ TEST_CASE("a trainer sees the events of its own jobs, as far as they name no wor
   AttachAs(h, "eve", {.job = "y", .nonce = 'c'});
   const StreamId alice = AttachAs(h, "alice", {.world_size = 1, .nonce = 'd'});
   AttachAs(h, "eve", {.rank = 1, .nonce = 'e'});  // refused: the job is not hers
-  h.Report(alice, {0, 0}, 4);
+  h.Report(alice, {0, 0});
   v1::Report report;
-  ToProto(Position{0, 0}, report.mutable_next());
-  report.set_window(4);
-  *report.mutable_last_lease() = h.LeasesOn(alice).back().id();
-  *report.add_failing()->mutable_worker() = h.LeasesOn(alice)[0].worker().id();
+  report.mutable_next();
+  report.mutable_counters()->set_moved_failed(1);
   h.Report(alice, report);
   v1::ServiceStatus status = StatusOf(h);
   std::set<std::string> kinds;
   for (const v1::Event& event : status.events()) kinds.insert(event.kind());
-  REQUIRE(kinds.contains("leases_moved"));
+  REQUIRE(kinds.contains("steps_moved"));
   REQUIRE(kinds.contains("consumer_refused"));
   Restrict(status, Reach::kOwn, {.proved = true, .name = "alice", .roles = {PeerRole::kTrainer}});
   REQUIRE(status.events_size() == 1);

@@ -1,4 +1,4 @@
-// Plans that need several datasets: which workers get them and their leases, and what is said of
+// Plans that need several datasets: which workers get them and build for them, and what is said of
 // the others.
 #include "server/dispatcher/machine/plan_data.h"
 
@@ -38,9 +38,9 @@ void Tell(Harness& h, StreamId worker) {
   h.Advance(seconds(1));  // the next pulse tells which plans are missing
 }
 
-/// What a consumer is told that wants leases now.
+/// What a consumer is told that wants batches now.
 std::string WhyNow(Harness& h, StreamId stream) {
-  h.Report(stream, {0, 0}, 8);
+  h.Report(stream, {0, 0});
   return h.WhyOn(stream);
 }
 
@@ -118,14 +118,14 @@ TEST_CASE("a job over two datasets waits, told what is missing, until a worker h
   DatasetAt(h, worker, "b").set_digest(DatasetDigest("another b"));
   Tell(h, worker);
   CHECK_THAT(WhyNow(h, stream), Contains("its copy of dataset b differs"));
-  CHECK(h.LeasesOn(stream).empty());
+  CHECK(h.ListOn(stream).empty());
   DatasetAt(h, worker, "b").set_digest(DatasetDigest("b"));
   Tell(h, worker);
   CHECK_THAT(WhyNow(h, stream), Contains("it has not begun to compile the plan"));
   h.StopWorker(worker);
   h.AddWorker("w2", "w", kMix);
-  h.Report(stream, {0, 0}, 8);
-  CHECK_FALSE(h.LeasesOn(stream).empty());
+  h.Advance(seconds(1));
+  CHECK_FALSE(h.ListOn(stream).empty());
 }
 
 TEST_CASE("of several workers the one with most of a plan's datasets is named", "[plan_data]") {
@@ -157,7 +157,7 @@ TEST_CASE("a worker that may get every dataset of a plan keeps hope up", "[plan_
     plan.set_error("dataset 'b' has damaged files");
     plan.set_error_code(static_cast<std::uint32_t>(StatusCode::kDataLoss));
     h.Work(failing, h.workers[failing]);
-    h.Report(stream, {0, 0}, 8);
+    h.Report(stream, {0, 0});
   };
   SECTION("it is indexing one of them") {
     DatasetAt(h, other, "b").clear_digest();

@@ -37,7 +37,6 @@ struct Counted {
 v1::Report ReportOf(std::uint64_t example, std::uint64_t batches, double waited = 0) {
   v1::Report report;
   report.mutable_next()->set_example(example);
-  report.set_window(4);
   report.mutable_counters()->set_batches(batches);
   report.mutable_counters()->set_examples(batches * 4);
   report.mutable_counters()->set_bytes(batches * 100);
@@ -154,48 +153,33 @@ TEST_CASE("what a session did before it came back to a dispatcher is not counted
   CHECK(c.Value(Metric::kBatchesDelivered, {"x"}) == 2);
 }
 
-TEST_CASE("leases are counted, and those given again by why", "[metrics]") {
+TEST_CASE("steps that consumers ask for and take back are counted, by kind and reason",
+          "[metrics]") {
   Counted c;
-  c.harness.AddWorker("w1");
-  const StreamId stream = c.harness.Attach(HelloOptions{.world_size = 1});
+  CHECK(c.Value(Metric::kAsks, {"first"}) == 0);
+  CHECK(c.Value(Metric::kStepsMoved, {"refused"}) == 0);
+  const StreamId a = c.harness.Attach(HelloOptions{.world_size = 1});
+  const StreamId b = c.harness.Attach(HelloOptions{.world_size = 1, .nonce = 'b', .replica = 1});
   v1::Report report = ReportOf(0, 0);
-  c.harness.Report(stream, report);
-  const double granted = c.Value(Metric::kLeasesGranted);
-  CHECK(granted >= 1);
-  CHECK(c.Value(Metric::kLeasesMoved, {"failing"}) == 0);
-  const auto leases = c.harness.LeasesOn(stream);
-  REQUIRE_FALSE(leases.empty());
-  // The consumer holds none of these leases, because the worker failed it.
-  *report.mutable_last_lease() = leases.back().id();
-  v1::Failing& failing = *report.add_failing();
-  *failing.mutable_worker() = leases[0].worker().id();
-  failing.set_remaining_seconds(3);
-  c.harness.Report(stream, report);
-  CHECK(c.Value(Metric::kLeasesMoved, {"failing"}) == granted);
-  CHECK(c.Value(Metric::kLeasesGranted) == 2 * granted);
-  // The window moves on. Steps beyond its old end are leased for the first time.
-  report.clear_failing();
-  *report.mutable_last_lease() = c.harness.LeasesOn(stream).back().id();
-  report.mutable_next()->set_example(16);
-  c.harness.Report(stream, report);
-  CHECK(c.Value(Metric::kLeasesMoved, {"lost"}) == 0);
-  CHECK(c.Value(Metric::kLeasesGranted) > 2 * granted);
-}
-
-TEST_CASE("leases that a consumer gave to itself count, also those it has passed", "[metrics]") {
-  Counted c;
-  c.harness.AddWorker("w1");
-  const StreamId stream = c.harness.Attach(HelloOptions{.world_size = 1});
-  v1::Report report = ReportOf(0, 0);
-  v1::Lease& lease = *report.add_held();
-  lease.mutable_id()->set_n(3);
-  lease.mutable_shard()->set_stride(4);
-  lease.mutable_shard()->set_examples(4);
-  lease.mutable_shard()->set_batches(2);
-  c.harness.Report(stream, report);
-  c.harness.Report(stream, report);
-  REQUIRE(c.harness.IsOpen(stream));
-  CHECK(c.Value(Metric::kSelfLeases) == 3);
+  v1::Counters& counters = *report.mutable_counters();
+  counters.set_asks_first(10);
+  counters.set_asks_copy(2);
+  counters.set_asks_moved(1);
+  counters.set_moved_failed(4);
+  counters.set_moved_drained(3);
+  c.harness.Report(a, report);
+  c.harness.Report(b, report);  // a replica asks too
+  CHECK(c.Value(Metric::kAsks, {"first"}) == 20);
+  CHECK(c.Value(Metric::kAsks, {"copy"}) == 4);
+  CHECK(c.Value(Metric::kAsks, {"moved"}) == 2);
+  CHECK(c.Value(Metric::kStepsMoved, {"failed"}) == 8);
+  CHECK(c.Value(Metric::kStepsMoved, {"drained"}) == 6);
+  counters.set_asks_first(7);  // a total never falls
+  c.harness.Report(a, report);
+  CHECK(c.Value(Metric::kAsks, {"first"}) == 20);
+  counters.set_asks_first(9);
+  c.harness.Report(a, report);
+  CHECK(c.Value(Metric::kAsks, {"first"}) == 22);
 }
 
 TEST_CASE("the store's commits and errors are counted by kind", "[metrics]") {

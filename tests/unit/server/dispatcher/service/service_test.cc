@@ -366,6 +366,9 @@ TEST_CASE("a worker over the service is known to status with its answers", "[ser
   v1::DrainWorkerRequest drain;
   drain.set_worker("w2");
   CHECK(f.service->OnDrainWorker(drain).status().code() == StatusCode::kNotFound);
+  v1::UndrainWorkerRequest undrain;
+  undrain.set_worker("w1");
+  CHECK(f.service->OnUndrainWorker(undrain).status().code() == StatusCode::kFailedPrecondition);
   v1::EndJobRequest end;
   end.set_job("x");
   CHECK(f.service->OnEndJob(end, {"peer"}).status().code() == StatusCode::kNotFound);
@@ -374,11 +377,11 @@ TEST_CASE("a worker over the service is known to status with its answers", "[ser
 TEST_CASE("reports that wait become the last of them; hello and bye are kept",
           "[service][stream]") {
   v1::AttachRequest first;
-  first.mutable_report()->set_window(1);
+  first.mutable_report()->set_used(1);
   v1::AttachRequest second;
-  second.mutable_report()->set_window(2);
+  second.mutable_report()->set_used(2);
   CHECK(Coalesce(first, second));
-  CHECK(first.report().window() == 2);
+  CHECK(first.report().used() == 2);
   v1::AttachRequest bye;
   bye.set_bye(true);
   CHECK_FALSE(Coalesce(first, bye));
@@ -419,35 +422,46 @@ TEST_CASE("a report that replaces one that waits keeps how the process tunes its
   v1::AttachRequest report;
   report.mutable_report()->mutable_tuning()->add_settings()->set_value(3);
   v1::AttachRequest later;
-  later.mutable_report()->set_window(4);
+  later.mutable_report()->set_used(4);
   CHECK(Coalesce(report, later));
-  CHECK(report.report().window() == 4);
+  CHECK(report.report().used() == 4);
   REQUIRE(report.report().tuning().settings_size() == 1);
 }
 
-TEST_CASE("leases that wait for a write are all kept", "[service][stream]") {
+TEST_CASE("of two lists that wait for a write the later one is sent, and it ends a wait",
+          "[service][stream]") {
   v1::AttachResponse first;
   first.set_term(5);
-  first.add_leases()->mutable_id()->set_n(1);
+  first.mutable_list()->set_number(1);
+  first.mutable_list()->add_workers()->set_address("a");
   v1::AttachResponse second;
   second.set_term(5);
-  second.add_leases()->mutable_id()->set_n(2);
+  second.mutable_list()->set_number(2);
   second.mutable_waiting()->set_why("w");
-  CHECK(CoalesceOut(first, std::move(second)));
-  CHECK(first.leases_size() == 2);
+  CoalesceOut(first, std::move(second));
+  CHECK(first.list().number() == 2);
+  CHECK(first.list().workers().empty());
   CHECK(first.waiting().why() == "w");
+  v1::AttachResponse third;
+  third.mutable_list()->set_number(3);
+  third.mutable_list()->add_workers()->set_address("b");
+  CoalesceOut(first, std::move(third));
+  REQUIRE(first.list().workers_size() == 1);
+  CHECK(first.list().workers(0).address() == "b");
+  CHECK_FALSE(first.has_waiting());
 }
 
 TEST_CASE("of two welcomes that wait for a write the later one is sent", "[service][stream]") {
   v1::AttachResponse first;
   first.mutable_waiting()->set_why("w");
   first.mutable_welcome()->mutable_spec()->add_tensors()->set_path("a");
-  first.add_leases()->mutable_id()->set_n(1);
+  first.mutable_list()->set_number(1);
   v1::AttachResponse second;
   second.mutable_welcome()->mutable_spec()->add_tensors()->set_path("a");
-  CHECK(CoalesceOut(first, std::move(second)));
+  second.mutable_list()->set_number(2);
+  CoalesceOut(first, std::move(second));
   CHECK(first.welcome().spec().tensors_size() == 1);
-  CHECK(first.leases_size() == 1);
+  CHECK(first.list().number() == 2);
   CHECK_FALSE(first.has_waiting());
 }
 

@@ -1,0 +1,101 @@
+// The lists: which workers each consumer may ask for steps. docs/protocol.md, "Lists", has the
+// rules.
+//
+// A list has the first usable workers in the session's order (list_order.h), as many as its size
+// says (list_size.h). It is sent with each Welcome, and when it has changed, at most once in
+// `list_every`.
+//
+// What follows from the facts is kept, because a report has to be answered without a look at every
+// worker: the first workers of each session, and the base sizes of plans. A worker that changes is
+// compared with those; workers are gone through only if too few are left.
+//
+// Not thread-safe: it belongs to the event loop.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "server/dispatcher/machine/list_order.h"
+#include "server/dispatcher/machine/transition.h"
+
+namespace millrace {
+
+class WorkerLists {
+ public:
+  /// `transition` has to outlive it.
+  explicit WorkerLists(Transition& transition)
+      : transition_(transition), facts_(transition.facts()), options_(transition.options()) {}
+
+  /// Adds the session's list to a message that has its Welcome and will be sent. REQUIRES: the
+  /// session is live.
+  void AddTo(Number session, v1::AttachResponse& response);
+  /// Decides on the size of a session's list, after its report was applied, and sends the list if
+  /// it has changed. REQUIRES: the session is live.
+  void OnReport(Number session);
+  /// Sends the lists that have changed and may be sent now. Called at the end of each event.
+  void SendChanged();
+  /// Looks which workers have fallen silent.
+  void Tick();
+
+  /// Whether any worker may build for the session now: if so, its list has members, unless it may
+  /// not be sent yet. False if the session has no plan.
+  bool HasMembers(const SessionFacts& session) const;
+
+  /// Must be called before each update is applied.
+  void WillApply(const Update& update);
+
+ private:
+  /// The first usable workers of a session.
+  struct First {
+    ListOrder order;
+    std::vector<ListPlace> places;  // in order
+    bool all = false;               // no usable worker is missing
+  };
+  /// What is known of a plan that live sessions read.
+  struct Plan {
+    std::uint32_t base = 0;  // size of its lists
+    bool known = false;
+  };
+
+  /// The session's first workers, at least `members` if there are as many usable ones.
+  const First& FirstOf(const SessionFacts& session, std::size_t members) const;
+  void Fill(const SessionFacts& session, std::size_t members, First& first) const;
+  /// Compares the workers that have changed with what is kept. Sessions whose lists may be others
+  /// now are in `changed_sessions_` afterwards.
+  void Refresh();
+  /// Whether the session's first workers are others because this worker has changed.
+  bool Place(const SessionFacts& session, Number worker, First& first) const;
+  std::uint32_t BaseOf(const SessionFacts& session);
+  void ComputeBases();
+  /// How many members the session needs, by its last report.
+  std::uint32_t NeededBy(const SessionFacts& session);
+  /// Whether a usable worker outside the session's list has an idle thread.
+  bool IdleOutside(const SessionFacts& session) const;
+  /// Grows a list whose consumer waits while workers outside are idle.
+  void GrowIfShort(const SessionFacts& session);
+  /// The list as it shall be, without its number.
+  std::vector<Number> MembersOf(const SessionFacts& session, v1::WorkerList& list) const;
+  void Send(const SessionFacts& session);
+
+  Transition& transition_;
+  const DispatcherFacts& facts_;
+  const DispatcherOptions& options_;
+
+  // Caches of what follows from the facts.
+  mutable std::unordered_map<Number, First> first_;  // by session
+  std::map<std::string, Plan> plans_;                // by fingerprint
+  bool bases_stale_ = true;
+  Time bases_computed_;
+  std::set<Number> heard_;  // workers, at the last look
+  std::set<Number> idle_;   // workers with an idle thread
+
+  std::set<Number> changed_workers_;   // since the last Refresh
+  std::set<Number> changed_sessions_;  // their lists may differ from those that were sent
+  bool look_ = false;                  // whether SendChanged has something to do
+};
+
+}  // namespace millrace

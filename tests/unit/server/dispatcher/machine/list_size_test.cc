@@ -1,0 +1,82 @@
+#include "server/dispatcher/machine/list_size.h"
+
+#include <chrono>
+
+#include <catch2/catch.hpp>
+
+namespace millrace {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr Time kStart{seconds(1000)};
+
+TEST_CASE("a list has 8 times a consumer's share of the workers, and at least 8", "[list]") {
+  CHECK(BaseListSize(0, 1) == 8);
+  CHECK(BaseListSize(1000, 1000) == 8);
+  CHECK(BaseListSize(256, 8) == 256);
+  CHECK(BaseListSize(255, 64) == 32);  // 31.9
+  CHECK(BaseListSize(100, 0) == 800);
+  CHECK(BaseListSize(100'000, 1) == kMaxListMembers);
+}
+
+TEST_CASE("a list grows at once", "[list]") {
+  ListSize size;
+  size.Need(8, kStart);
+  CHECK(size.members() == 8);
+  size.Need(13, kStart);
+  CHECK(size.members() == 13);
+  size.Need(0xFFFFFFFF, kStart);
+  CHECK(size.members() == kMaxListMembers);
+}
+
+TEST_CASE("a list doubles once a second at most, up to a limit", "[list]") {
+  ListSize size;
+  CHECK_FALSE(size.MayDouble(kStart));
+  size.Need(400, kStart);
+  REQUIRE(size.MayDouble(kStart));
+  size.Double(kStart);
+  CHECK(size.members() == 800);
+  CHECK_FALSE(size.MayDouble(kStart + std::chrono::milliseconds(999)));
+  REQUIRE(size.MayDouble(kStart + seconds(1)));
+  size.Double(kStart + seconds(1));
+  CHECK(size.members() == kMaxListMembers);
+  CHECK_FALSE(size.MayDouble(kStart + seconds(10)));
+}
+
+TEST_CASE("members that were not needed for a minute leave, and no others", "[list]") {
+  ListSize size;
+  size.Need(64, kStart);
+  for (int second = 1; second < 60; ++second) {
+    size.Need(second == 30 ? 20 : 10, kStart + seconds(second));
+    CHECK(size.members() == 64);
+  }
+  size.Need(10, kStart + seconds(60));
+  CHECK(size.members() == 20);  // the 20th was needed half a minute ago
+  size.Need(10, kStart + seconds(119));
+  CHECK(size.members() == 20);
+  size.Need(10, kStart + seconds(120));
+  CHECK(size.members() == 10);
+}
+
+TEST_CASE("a list that is needed to its end keeps its members", "[list]") {
+  ListSize size;
+  size.Need(16, kStart);
+  for (int second = 1; second < 200; ++second) {
+    size.Need(second % 50 == 0 ? 16 : 8, kStart + seconds(second));
+  }
+  CHECK(size.members() == 16);
+}
+
+TEST_CASE("a pause of the dispatcher does not count as time without need", "[list]") {
+  ListSize size;
+  size.Need(16, kStart);
+  size.ShiftTimes(seconds(300));
+  size.Need(8, kStart + seconds(330));
+  CHECK(size.members() == 16);
+  size.Need(8, kStart + seconds(360));
+  CHECK(size.members() == 8);
+}
+
+}  // namespace
+}  // namespace millrace
