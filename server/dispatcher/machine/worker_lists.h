@@ -79,7 +79,8 @@ class WorkerLists {
   void GrowIfShort(const SessionFacts& session);
   /// The list as it shall be, without its number.
   std::vector<Number> MembersOf(const SessionFacts& session, v1::WorkerList& list) const;
-  void Send(const SessionFacts& session);
+  /// Sends the list if it has changed, or `again`, because the consumer does not have it.
+  void Send(const SessionFacts& session, bool again = false);
 
   Transition& transition_;
   const DispatcherFacts& facts_;
