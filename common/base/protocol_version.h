@@ -14,7 +14,7 @@ namespace millrace {
 inline constexpr std::uint32_t kProtocol = 4;
 
 /// The version of what workers measure for columns.
-inline constexpr std::uint32_t kMeasuring = 1;
+inline constexpr std::uint32_t kMeasuringVersion = 1;
 
 /// FailedPrecondition, with both versions in the message, if `protocol` is another version. `whose`
 /// is the peer's role, for the message.

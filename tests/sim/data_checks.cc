@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "server/dispatcher/machine/usable_workers.h"
 #include "tests/sim/world.h"
 
 namespace millrace::sim {

@@ -35,7 +35,7 @@ bool MayMeasure(const Worker& worker, const ColumnFacts& columns, Time now,
   const auto& semantics = worker.report.semantics();
   const auto dataset = worker.report.datasets().find(columns.set.dataset());
   return IsHeard(worker, now, options) && !worker.draining() && !Fails(worker, columns, now) &&
-         worker.report.measuring() == kMeasuring &&
+         worker.report.measuring() == kMeasuringVersion &&
          (semantics.empty() ||
           std::find(semantics.begin(), semantics.end(), kSemantics) != semantics.end()) &&
          dataset != worker.report.datasets().end() &&

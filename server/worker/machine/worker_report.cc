@@ -262,7 +262,7 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   report.set_sent_batches(sent_batches_);
   report.set_sent_bytes(sent_bytes_);
   report.set_shared_batches(shared_batches_);
-  report.set_measuring(kMeasuring);
+  report.set_measuring(kMeasuringVersion);
   report.set_slots(draining() ? 0 : SlotsOfWorker(CapacityFor(build_times_.all())));
   report.set_idle_threads(idle_threads_.Count(now));
   return report;

@@ -333,7 +333,7 @@ StreamId Harness::AddWorker(const std::string& name, const std::string& host_id,
   request.set_protocol(kProtocol);
   request.set_nonce((name + std::string(16, '.')).substr(0, 16));
   request.set_name(name);
-  request.set_measuring(kMeasuring);
+  request.set_measuring(kMeasuringVersion);
   request.mutable_self()->set_address(name + ":7701");
   request.mutable_self()->set_host_id(host_id);
   for (const PlanDataset& dataset : facts->datasets()) {

@@ -206,7 +206,7 @@ TEST_CASE("a worker measures what its dispatcher asks for, and says why it canno
     f.Say(response);
     std::map<std::uint64_t, v1::Measured> measured;
     REQUIRE(f.WaitReport([&](const v1::WorkRequest& report) {
-      CHECK(report.measuring() == kMeasuring);
+      CHECK(report.measuring() == kMeasuringVersion);
       for (const v1::Measured& some : report.measured()) measured[some.run().first()] = some;
       return measured.size() == 2;
     }));
