@@ -236,7 +236,7 @@ TEST_CASE("a batch says whether processes of plugins took most of its time", "[w
     auto [consumer, stream] = f.Consume();
     stream->Write(Wants(f.fingerprint, 2));
     REQUIRE(test::NextPart(*consumer));
-    const const auto part = test::NextPart(*consumer);  // the times before it do not count
+    const auto part = test::NextPart(*consumer);  // the times before it do not count
     REQUIRE(part);
     return part->part.mostly_python();
   };
