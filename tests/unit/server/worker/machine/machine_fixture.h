@@ -30,8 +30,8 @@ struct Machine {
   std::set<WorkerMachine::StreamId> sent, refused;
   std::set<WorkerMachine::StreamId> writing;  // a part or a batch
   std::map<WorkerMachine::StreamId, std::vector<v1::BatchPart>> parts;
-  v1::WorkRequest report;  // the last one
-  bool writing_work = false;
+  std::map<WorkerMachine::StreamId, v1::Alive> alive;  // the last one
+  v1::WorkRequest report;                              // the last one
 
   explicit Machine(int threads = 1, std::uint64_t memory = 1 << 30)
       : state(
@@ -97,6 +97,7 @@ struct Machine {
           writing.insert(batch->stream);
         } else if (const auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
           if (part->part.has_refused()) refused.insert(part->stream);
+          if (part->part.has_alive()) alive[part->stream] = part->part.alive();
           parts[part->stream].push_back(part->part);
           state.OnSent(part->stream, now);
         } else if (const auto* work = std::get_if<WorkerAction::SendWork>(&action)) {
