@@ -174,7 +174,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   }
   if (d->worker_) {
     d->worker_ticked_ = d->clock_->Now();
-    d->ticker_ = std::make_unique<Ticker>(WorkerMachine::kAliveSpacing, [d] {
+    d->ticker_ = std::make_unique<Ticker>(std::chrono::milliseconds(50), [d] {
       d->worker_->Tick();
       d->worker_ticked_ = d->clock_->Now();
     });

@@ -96,20 +96,21 @@ class Hostile {
     wants.set_fingerprint(kPlanName);
     wants.set_job("honest job");
     wants.set_credit_bytes(1 << 20);
-    v1::Want& want = *wants.add_wants();
-    want.mutable_lease()->set_term(1);
-    want.mutable_lease()->set_n(5);
-    want.mutable_shard()->set_stride(8);
-    want.mutable_shard()->set_examples(8);
-    want.mutable_shard()->set_batches(2);
-    want.set_room(2);
+    wants.set_world_size(1);
+    v1::Run& run = *wants.add_runs();
+    run.set_stride(8);
+    run.set_examples(8);
+    run.set_steps(2);
     streams_[id].wants = wants;
-    state_.OnWants(id, wants, now_);
-    After();
-    for (int n = 0; n < 20; ++n) {
-      Build(1000);
-      Sent(id);
+    for (const std::uint64_t next : {0, 8}) {  // a worker that drains builds the next batch alone
+      streams_[id].wants.mutable_next()->set_example(next);
+      state_.OnWants(id, streams_[id].wants, now_);
       After();
+      for (int n = 0; n < 20; ++n) {
+        Build(1000);
+        Sent(id);
+        After();
+      }
     }
     Require(streams_[id].open && streams_[id].batches == 2, "an honest consumer gets its batches");
   }
@@ -119,6 +120,7 @@ class Hostile {
   struct StreamEntry {
     bool open = false;
     bool writing = false;
+    bool spoke = false;
     int batches = 0;
     v1::WantList wants;
   };
@@ -211,16 +213,16 @@ class Hostile {
     if (!task) return task;
     const StreamEntry& stream = streams_.at(task->stream);
     Require(stream.open, "I6: nothing is built for a stream that is gone");
-    bool room = false;
-    for (const v1::Want& want : stream.wants.wants()) {
-      const v1::Shard& shard = want.shard();
-      const std::uint64_t past = task->at.example - shard.position();
-      room = room || (FromProto(want.lease()) == task->lease && shard.epoch() == task->at.epoch &&
-                      task->at.example >= shard.position() &&
-                      (past == 0 || (shard.stride() != 0 && past % shard.stride() == 0)) &&
-                      (past == 0 ? want.room() > 0 : past / shard.stride() < want.room()));
+    bool asked = false;
+    for (const v1::Run& run : stream.wants.runs()) {
+      const std::uint64_t past = task->at.example - run.position();
+      const std::uint64_t step = run.stride() == 0 ? 0 : past / run.stride();
+      asked = asked || (run.epoch() == task->at.epoch && task->at.example >= run.position() &&
+                        step * run.stride() == past && step < run.steps());
     }
-    Require(room, "I6: nothing is built without room");
+    Require(asked, "I6: nothing is built unasked");
+    Require(!state_.draining() || task->at == FromProto(stream.wants.next()),
+            "a worker that drains begins nothing but the next batch of a consumer");
     return task;
   }
 
@@ -243,6 +245,7 @@ class Hostile {
     for (WorkerAction::Any& action : state_.TakeActions()) {
       if (const auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
         Write(part->stream);
+        CheckAlive(*part);
       } else if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
         Write(batch->stream);
         ++streams_[batch->stream].batches;
@@ -268,9 +271,28 @@ class Hostile {
     Require(state_.queue().built_bytes() <=
                 std::max(state_.queue().memory_budget(), kBudgetBytes) + (1 + open) * kLargestBatch,
             "I5: batches that are built and not sent are bounded");
+    Require(state_.queue().kept_bytes() == 0 ||
+                state_.queue().built_bytes() + state_.queue().kept_bytes() <=
+                    state_.queue().memory_budget(),
+            "I5: kept batches fit the budget with those that are built");
     Require(state_.queue().jobs() <= open, "jobs are bounded");
-    Require(state_.queue().pending() <= kMaxStreams * BuildQueue::kMaxWantedBatches,
+    Require(state_.queue().pending() <= kMaxStreams * BuildQueue::kMaxSteps,
             "batches that wait to be built are bounded");
+  }
+
+  /// The first message of a stream is Alive, which keeps the limits of lists.
+  void CheckAlive(const WorkerAction::SendPart& send) {
+    StreamEntry& stream = streams_[send.stream];
+    const v1::Alive& alive = send.part.alive();
+    Require(stream.spoke || send.part.has_alive(), "Alive comes first");
+    stream.spoke = true;
+    if (!send.part.has_alive()) return;
+    Require((alive.slots() == 0) == state_.draining(), "a worker has slots unless it drains");
+    Require(
+        alive.built_size() <= BuildQueue::kMaxRuns && alive.twins_size() <= BuildQueue::kMaxRuns,
+        "J5: runs are bounded");
+    Require(static_cast<int>(send.builds.size()) == alive.building_size(),
+            "each build has its number");
   }
 
   void Write(StreamId id) {
@@ -318,6 +340,8 @@ std::vector<std::string> Seeds() {
   drain.add_list_files("stdlib");
   (*drain.mutable_dataset_differences())["stdlib"] = "a.bin";
   drain.mutable_plans()->RemoveLast();
+  v1::WorkResponse undrain = response;
+  undrain.set_undrain(true);
 
   v1::WantList wants;
   wants.set_fingerprint(kPlanName);
@@ -327,24 +351,24 @@ std::vector<std::string> Seeds() {
   wants.set_credit_bytes(3000);
   wants.mutable_session()->set_term(100);
   wants.mutable_session()->set_n(7);
+  wants.set_asks(true);
+  wants.set_world_size(2);
+  wants.mutable_until()->set_example(32);
   for (std::uint64_t n = 0; n < 2; ++n) {
-    v1::Want& want = *wants.add_wants();
-    want.mutable_lease()->set_term(100);
-    want.mutable_lease()->set_n(8 + n);
-    want.mutable_shard()->set_position(32 * n);
-    want.mutable_shard()->set_first_example(32 * n);
-    want.mutable_shard()->set_stride(8);
-    want.mutable_shard()->set_examples(4);
-    want.mutable_shard()->set_batches(4);
-    want.set_room(3);
+    v1::Run& run = *wants.add_runs();
+    run.set_position(32 * n);
+    run.set_first_example(32 * n);
+    run.set_stride(8);
+    run.set_examples(4);
+    run.set_steps(3);
   }
   v1::WantList later = wants;
   later.mutable_next()->set_example(16);
   later.set_credit_bytes(9000);
-  later.mutable_wants()->RemoveLast();
-  later.mutable_wants(0)->mutable_shard()->set_position(16);
-  later.mutable_wants(0)->mutable_shard()->set_first_example(16);
-  later.mutable_wants(0)->mutable_shard()->set_batches(2);
+  later.mutable_runs()->RemoveLast();
+  later.mutable_runs(0)->set_position(16);
+  later.mutable_runs(0)->set_first_example(16);
+  later.mutable_runs(0)->set_steps(2);
   v1::WantList unknown = wants;
   unknown.set_fingerprint("unknown");
 
@@ -379,6 +403,7 @@ std::vector<std::string> Seeds() {
                    Message(kWants, 1, later),
                    Message(kWorkResponse, 0, drain),
                    {kSent, 0, ""},
+                   Message(kWorkResponse, 0, undrain),
                    {kAdvance, 8, ""},
                    {kPlan, 1, ""},
                    {kBudget, 10, ""},

@@ -2,7 +2,10 @@
 // some stream asks for more share them by priority, and the streams of a job that ask share
 // equally. A stream that does not ask is told what it would get if it did.
 //
-// A slot is a step that is asked for and not built.
+// A slot is a step that is asked for and not built. Builds are not interrupted, so a job with short
+// batches beside one with long batches takes its share in turns. It needs as many slots as it has
+// builds in a turn: otherwise each build that it has too few for is one more long batch of the
+// other.
 //
 // Not thread-safe.
 #pragma once
@@ -10,11 +13,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "server/worker/machine/shared_batches.h"
 
 namespace millrace {
+
+/// What a stream has of a worker.
+struct StreamShare {
+  double of_worker = 1;     // above 0 and at most 1
+  double turn_seconds = 0;  // of one thread: what it is due while another job builds one batch
+};
 
 class StreamShares {
  public:
@@ -25,13 +35,16 @@ class StreamShares {
   void SetWeight(const std::string& job, double weight);
   /// REQUIRES: Add.
   void SetAsks(BatchStreamId stream, bool asks);
+  /// Tells how long a batch of the job takes, for one thread. Ignored if the job has no stream.
+  void SetBatchSeconds(const std::string& job, double seconds);
 
-  /// The part of the worker that the stream has, above 0 and at most 1. REQUIRES: Add.
-  double Of(BatchStreamId stream) const;
+  /// REQUIRES: Add.
+  StreamShare Of(BatchStreamId stream) const;
 
  private:
   struct Job {
     double weight = 1;
+    double batch_seconds = 0;
     std::size_t streams = 0;
     std::size_t asking = 0;  // of these streams
   };
@@ -40,9 +53,14 @@ class StreamShares {
     bool asks = false;
   };
 
+  /// The longest batch of the other jobs of which a stream asks; 0: there is none.
+  double LongestOther(const Job& job) const;
+
   std::map<std::string, Job> jobs_;
   std::map<BatchStreamId, Stream> streams_;
-  double asking_weight_ = 0;  // of the jobs of which a stream asks
+  // Of the jobs of which a stream asks:
+  double asking_weight_ = 0;
+  std::multiset<double> batch_seconds_;
 };
 
 /// What a worker has, for batches of one plan.
@@ -56,9 +74,10 @@ struct WorkerCapacity {
 /// How many steps may be asked of the worker and not built: two for each thread, or what it builds
 /// in 0.2 s if that is more, and no more than its memory has room for.
 std::uint32_t SlotsOfWorker(const WorkerCapacity& capacity);
-/// Those of a stream that has this part of the worker: at least one.
-std::uint32_t SlotsOfStream(std::uint32_t of_worker, double share);
+/// Those of a stream: its part of the worker's, or what it builds in its turn if that is more, and
+/// no more than its part of the memory has room for. At least one.
+std::uint32_t SlotsOfStream(const WorkerCapacity& capacity, const StreamShare& share);
 /// Thousandths of a thread that a stream has with this part of the worker.
-std::uint32_t ThreadsMilli(int threads, double share);
+std::uint32_t ThreadsMilli(int threads, double of_worker);
 
 }  // namespace millrace

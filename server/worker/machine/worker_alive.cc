@@ -37,9 +37,9 @@ WorkerCapacity WorkerMachine::CapacityFor(const PlanBuilds& builds) const {
 WorkerMachine::Figures WorkerMachine::FiguresOf(StreamId id, const StreamEntry& stream) const {
   const PlanBuilds builds = build_times_.Of(stream.fingerprint);
   const WorkerCapacity capacity = CapacityFor(builds);
-  const double share = shares_.Of(id);
-  return {.slots = draining() ? 0 : SlotsOfStream(SlotsOfWorker(capacity), share),
-          .threads_milli = ThreadsMilli(capacity.threads, share),
+  const StreamShare share = shares_.Of(id);
+  return {.slots = draining() ? 0 : SlotsOfStream(capacity, share),
+          .threads_milli = ThreadsMilli(capacity.threads, share.of_worker),
           .batch_ms = builds.time.seconds() * 1e3};
 }
 

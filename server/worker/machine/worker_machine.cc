@@ -155,7 +155,10 @@ void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const 
     ++total.count;
   }
   OnBuildEnded(task);
-  if (plans_.contains(task.plan)) build_times_.Add(task.plan, seconds, bytes);
+  if (plans_.contains(task.plan)) {
+    build_times_.Add(task.plan, seconds, bytes);
+    shares_.SetBatchSeconds(task.job, build_times_.Of(task.plan).time.seconds());
+  }
   mean_build_seconds_ =
       mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
   double python_seconds = 0;

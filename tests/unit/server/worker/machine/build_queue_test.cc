@@ -61,8 +61,7 @@ TEST_CASE("a batch that was sent is not built again while it is on its way", "[b
   CHECK(queue.Next()->at == Position{0, 0});
 }
 
-TEST_CASE("batches from `until` on are built and not sent, but for the next one",
-          "[build_queue]") {
+TEST_CASE("batches from `until` on are built and not sent, but for the next one", "[build_queue]") {
   BuildQueue queue(1 << 20);
   queue.AddStream(1, "plan", "f");
   const auto send = [&](std::uint64_t next, std::uint64_t until) {
@@ -81,9 +80,10 @@ TEST_CASE("batches from `until` on are built and not sent, but for the next one"
   CHECK(send(20, 100) == std::vector<std::uint64_t>{30, 40, 50});
 }
 
-TEST_CASE("a step that is withdrawn before it is begun is dropped, and one of a stream without place "
-          "in any case",
-          "[build_queue]") {
+TEST_CASE(
+    "a step that is withdrawn before it is begun is dropped, and one of a stream without place "
+    "in any case",
+    "[build_queue]") {
   BuildQueue queue(1 << 20);
   queue.AddStream(1, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{0, 3}})).ok());

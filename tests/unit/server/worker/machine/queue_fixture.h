@@ -1,8 +1,11 @@
 // Want lists and builds for tests of the worker's build queue.
 #pragma once
 
+#include <catch2/catch.hpp>
+
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "server/worker/machine/build_queue.h"
@@ -61,5 +64,37 @@ inline std::vector<std::uint64_t> BuildAll(BuildQueue& queue) {
   }
   return positions;
 }
+
+inline constexpr RankPlace kOnlyRank{1, 0};
+using Streams = std::set<BuildQueue::StreamId>;
+
+/// A queue with two streams of one plan that belong to jobs a and b.
+struct Twosome {
+  BuildQueue queue;
+  explicit Twosome(std::uint64_t budget = 1 << 20, RankPlace place = kOnlyRank) : queue(budget) {
+    queue.AddStream(1, "plan", "a", place);
+    queue.AddStream(2, "plan", "b", place);
+  }
+  void Want(std::uint64_t stream, std::uint64_t next, const std::vector<Steps>& asked,
+            std::uint64_t credit = 1 << 20) {
+    REQUIRE(queue.SetWants(stream, Wants(next, asked, credit)).ok());
+  }
+  /// Sends all that may be sent on the stream. Returns the positions.
+  std::vector<std::uint64_t> Send(std::uint64_t stream) {
+    std::vector<std::uint64_t> positions;
+    while (auto out = queue.TakeToSend(stream)) {
+      positions.push_back(out->task.at.example);
+      shared += out->shared ? 1 : 0;
+      on_their_way.push_back(out->batch);
+    }
+    return positions;
+  }
+  void Arrive() { on_their_way.clear(); }
+
+  int shared = 0;
+  std::vector<std::shared_ptr<const BuiltBatch>> on_their_way;
+};
+
+using Positions = std::vector<std::uint64_t>;
 
 }  // namespace millrace::test

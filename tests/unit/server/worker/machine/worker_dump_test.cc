@@ -30,13 +30,12 @@ std::string DumpOfWorker() {
   list.set_protocol(kProtocol);
   list.set_job("train");
   list.set_priority(3);
-  v1::Want& want = *list.add_wants();
-  want.mutable_lease()->set_n(1);
-  want.set_room(3);
-  want.mutable_shard()->set_stride(10);
-  want.mutable_shard()->set_examples(10);
-  want.mutable_shard()->set_batches(4);
+  v1::Run& run = *list.add_runs();
+  run.set_stride(10);
+  run.set_examples(10);
+  run.set_steps(3);
   state.OnWants(7, list, now);
+  state.OnSent(7, now);  // Alive
   const auto task = state.NextBuild(now);
   REQUIRE(task);
   REQUIRE(state.NextBuild(now));
@@ -58,10 +57,10 @@ TEST_CASE(
   CHECK_THAT(dump, Contains("no such stage"));
   CHECK_THAT(dump, Contains("plan good READY"));
   CHECK_THAT(dump, Contains("stream 7 of host3:99"));
-  CHECK_THAT(dump, Contains("writes batch control parts 0 wants 0.500 s ago"));
+  CHECK_THAT(dump,
+             Contains("slots 2 threads 1.000 writes batch control parts 0 wants 0.500 s ago"));
   CHECK_THAT(dump, Contains("job train weight 3"));
-  CHECK_THAT(dump, Contains("1 without room, 1 pending, 1 being built, 0 built with 0 bytes, 1 "
-                            "sent"));
+  CHECK_THAT(dump, Contains("refused 0: 1 pending, 1 being built, 0 built with 0 bytes, 1 sent"));
 }
 
 }  // namespace

@@ -3,94 +3,15 @@
 
 #include <set>
 
-#include "common/base/protocol_version.h"
-#include "server/worker/machine/worker_machine.h"
-#include "server/worker/service/builder.h"
-#include "tests/support/fake_plan.h"
+#include "tests/unit/server/worker/machine/machine_fixture.h"
 
 namespace millrace {
 namespace {
 
-constexpr Duration kMs = std::chrono::milliseconds(1);
-constexpr WorkerMachine::StreamId kStream = 1;
-constexpr WorkerMachine::StreamId kTwin = 2;
-
-/// A worker's state machine with a plan that is ready, and with one consumer.
-struct Machine {
-  std::shared_ptr<test::FakePlan> plan =
-      std::make_shared<test::FakePlan>(StepOptions{1000, 10, 0, false, 1});
-  WorkerMachine state{{.name = "w", .address = "w:1", .dispatcher = "d:1"},
-                      "nonce",
-                      [] { return 0.5; },
-                      MakeNullLogger()};
-  Time now{std::chrono::seconds(1)};
-  std::uint64_t batches_sent = 0;  // as the last Alive says
-
-  Machine() {
-    state.Start(now);
-    v1::WorkResponse response;
-    response.set_term(5);
-    response.mutable_id()->set_n(1);
-    response.add_plans()->set_fingerprint(plan->fingerprint().ToString());
-    state.OnWorkResponse(1, response, now);
-    state.OnPlan(
-        plan->fingerprint().ToString(),
-        WorkerMachine::ReadyPlan{plan, plan->static_digest(), plan->fingerprint().ToString(), ""},
-        now);
-    REQUIRE(state.OnStreamOpened(kStream, {"consumer"}).ok());
-    state.TakeActions();
-  }
-
-  void Wants(std::uint32_t batches = 1) {
-    WantsOf(kStream, batches);
-    state.TakeActions();
-  }
-  void WantsOf(WorkerMachine::StreamId stream, std::uint32_t batches) {
-    v1::WantList list;
-    list.set_fingerprint(plan->fingerprint().ToString());
-    list.set_protocol(kProtocol);
-    v1::Want& want = *list.add_wants();
-    want.mutable_lease()->set_n(1);
-    want.set_room(batches);
-    want.mutable_shard()->set_stride(10);
-    want.mutable_shard()->set_examples(10);
-    want.mutable_shard()->set_batches(batches);
-    list.set_credit_bytes(1000);
-    state.OnWants(stream, list, now);
-  }
-  /// Opens a stream of another consumer, which wants the same batches.
-  void AddTwin(std::uint32_t batches = 1) {
-    REQUIRE(state.OnStreamOpened(kTwin, {"twin"}).ok());
-    WantsOf(kTwin, batches);
-  }
-  /// The streams on which the machine's actions send a batch, and those to which they refuse one.
-  std::set<WorkerMachine::StreamId> sent, refused;
-  void Act() {
-    for (const auto& action : state.TakeActions()) {
-      if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
-        sent.insert(batch->stream);
-      } else if (const auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
-        if (part->part.has_refused()) refused.insert(part->stream);
-      }
-    }
-  }
-
-  /// Lets this much time pass, and returns the Alive that the worker sends then, if any.
-  std::optional<v1::Alive> AliveAfter(Duration d) {
-    now = now + d;
-    state.Tick(now);
-    std::optional<v1::Alive> said;
-    for (const auto& action : state.TakeActions()) {
-      const auto* send = std::get_if<WorkerAction::SendPart>(&action);
-      if (send == nullptr) continue;
-      REQUIRE(send->part.has_alive());
-      said = send->part.alive();
-      batches_sent = send->part.batches_sent();
-      state.OnSent(kStream, now);
-    }
-    return said;
-  }
-};
+using test::kMs;
+using test::kStream;
+using test::kTwin;
+using test::Machine;
 
 TEST_CASE("a plan that compiles to another one is not served, and the report says why",
           "[worker_machine]") {
@@ -180,42 +101,6 @@ TEST_CASE("a want list that is refused replaces the one before as well", "[worke
   CHECK_FALSE(m.state.NextBuild(m.now));
 }
 
-TEST_CASE("a worker that owes says once a second that it lives, and how old its want list is",
-          "[worker][alive]") {
-  Machine m;
-  m.Wants();
-  CHECK(m.AliveAfter(0 * kMs)->wants_age_ms() == 0);
-  CHECK(!m.AliveAfter(900 * kMs));
-  CHECK(m.AliveAfter(300 * kMs)->wants_age_ms() == 1200);
-  m.Wants();
-  CHECK(m.AliveAfter(1000 * kMs)->wants_age_ms() == 1000);
-}
-
-TEST_CASE("a worker that has heard nothing for 3 s says so at once", "[worker][alive]") {
-  Machine m;
-  m.Wants();
-  m.AliveAfter(0 * kMs);
-  CHECK(m.AliveAfter(1000 * kMs));
-  CHECK(m.AliveAfter(1000 * kMs));
-  CHECK(!m.AliveAfter(200 * kMs));
-  CHECK(m.AliveAfter(900 * kMs)->wants_age_ms() == 3100);
-  CHECK(!m.AliveAfter(900 * kMs));
-  CHECK(m.AliveAfter(200 * kMs)->wants_age_ms() == 4200);
-}
-
-TEST_CASE("a worker that lives says how many batches it has sent", "[worker][alive]") {
-  Machine m;
-  m.Wants(2);
-  m.AliveAfter(0 * kMs);
-  CHECK(m.batches_sent == 0);
-  const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
-  REQUIRE(task);
-  m.state.OnBuilt(*task, nullptr, 0, 0.001, {}, m.now);
-  m.state.OnSent(kStream, m.now);
-  REQUIRE(m.AliveAfter(1100 * kMs));
-  CHECK(m.batches_sent == 1);
-}
-
 TEST_CASE("a batch that is built goes to all that wait for it, and is counted as shared",
           "[worker][shared]") {
   Machine m;
@@ -224,6 +109,7 @@ TEST_CASE("a batch that is built goes to all that wait for it, and is counted as
   const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
   REQUIRE(task);
   CHECK_FALSE(m.state.NextBuild(m.now));
+  m.Act();
   m.state.OnBuilt(*task, nullptr, 100, 0.001, {}, m.now);
   m.Act();
   CHECK(m.sent == std::set<WorkerMachine::StreamId>{kStream, kTwin});
@@ -241,26 +127,6 @@ TEST_CASE("a want list for what is built already is answered at once", "[worker]
   m.AddTwin(2);
   m.Act();
   CHECK(m.sent == std::set<WorkerMachine::StreamId>{kTwin});
-}
-
-TEST_CASE("a stream that waits for the build of another is told which batch is built",
-          "[worker][shared]") {
-  Machine m;
-  m.Wants();
-  const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
-  REQUIRE(task);
-  m.AddTwin();
-  m.state.TakeActions();
-  m.now = m.now + 1100 * kMs;
-  m.state.Tick(m.now);
-  std::set<WorkerMachine::StreamId> told;
-  for (const auto& action : m.state.TakeActions()) {
-    const auto* send = std::get_if<WorkerAction::SendPart>(&action);
-    if (send == nullptr || !send->part.alive().has_building()) continue;
-    CHECK(send->build == task->build);
-    told.insert(send->stream);
-  }
-  CHECK(told == std::set<WorkerMachine::StreamId>{kStream, kTwin});
 }
 
 TEST_CASE("a batch that cannot be built is refused to all that wait for it", "[worker][shared]") {
@@ -301,14 +167,6 @@ TEST_CASE("a worker counts the time of each stage, and tells only so many apart"
   CHECK(stages.at("closure").seconds == kBatches * 0.125);
   CHECK(stages.at("tensors: 61").count == 1);
   CHECK(stages.at("others").count == kBatches - 62);
-}
-
-TEST_CASE("a worker that stood still has missed nothing that it can tell", "[worker][alive]") {
-  Machine m;
-  m.Wants();
-  m.AliveAfter(0 * kMs);
-  CHECK(m.AliveAfter(60'000 * kMs)->wants_age_ms() == 0);
-  CHECK(m.AliveAfter(1000 * kMs)->wants_age_ms() == 1000);
 }
 
 /// Lets time pass until the machine opens its next stream to a dispatcher. Returns that time;
@@ -371,22 +229,13 @@ TEST_CASE("batches are compressed as the last want list says, but in shared memo
     Peer peer{"other"};
     peer.shares_memory = shares_memory;
     REQUIRE(m.state.OnStreamOpened(kTwin, peer).ok());
-    v1::WantList list;
-    list.set_fingerprint(m.plan->fingerprint().ToString());
-    list.set_protocol(kProtocol);
-    list.set_credit_bytes(1000);
-    v1::Want& want = *list.add_wants();
-    want.mutable_lease()->set_n(1);
-    want.set_room(2);
-    want.mutable_shard()->set_stride(10);
-    want.mutable_shard()->set_examples(10);
-    want.mutable_shard()->set_batches(2);
+    v1::WantList list = m.List(2);
     const auto sent_as = [&](v1::Compression compression) -> std::optional<Compression> {
       list.set_compression(compression);
       m.state.OnWants(kTwin, list, m.now);
+      m.Act();
       const auto task = m.state.NextBuild(m.now);
       if (!task) return std::nullopt;
-      m.state.TakeActions();
       m.state.OnBuilt(*task, std::make_shared<BuiltBatch>(), 10, 0.1, {}, m.now);
       for (const auto& action : m.state.TakeActions()) {
         if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {

@@ -186,19 +186,24 @@ struct Fixture {
   }
 };
 
-inline v1::WantList Wants(const std::string& fingerprint, std::uint32_t batches,
-                          std::uint32_t room) {
+/// A list that asks for the first steps of an epoch.
+inline v1::WantList Wants(const std::string& fingerprint, std::uint32_t steps) {
   v1::WantList list;
   list.set_fingerprint(fingerprint);
   list.set_protocol(kProtocol);
   list.set_credit_bytes(1 << 30);
-  v1::Want& want = *list.add_wants();
-  want.mutable_lease()->set_n(1);
-  want.set_room(room);
-  want.mutable_shard()->set_stride(10);
-  want.mutable_shard()->set_examples(10);
-  want.mutable_shard()->set_batches(batches);
+  v1::Run& run = *list.add_runs();
+  run.set_stride(10);
+  run.set_examples(10);
+  run.set_steps(steps);
   return list;
+}
+
+/// The next part that is more than a sign of life.
+inline std::optional<IncomingPart> NextPart(Recorder<IncomingPart>& parts) {
+  std::optional<IncomingPart> part = parts.Next();
+  while (part && part->part.has_alive()) part = parts.Next();
+  return part;
 }
 
 }  // namespace millrace::test

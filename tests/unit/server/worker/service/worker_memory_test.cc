@@ -34,13 +34,13 @@ TEST_CASE("a worker short of memory builds less ahead, and goes on when there is
   CHECK(budget([](std::uint64_t bytes) { return bytes == 0; }));
   // Even then a consumer gets batch after batch.
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants(f.fingerprint, 8, 8));
-  auto part = consumer->Next();
+  stream->Write(Wants(f.fingerprint, 8));
+  const auto part = test::NextPart(*consumer);
   REQUIRE(part);
   CHECK(part->part.at().example() == 0);
   f.memory_used = 0;
   CHECK(budget([](std::uint64_t bytes) { return bytes == kAll; }));
-  for (int i = 0; i < 7; ++i) CHECK(consumer->Next());
+  for (int i = 0; i < 7; ++i) CHECK(test::NextPart(*consumer));
 }
 
 TEST_CASE("the cache of examples gives way before work ahead does, and is reported",
@@ -198,10 +198,10 @@ TEST_CASE("a trace has each request to a plugin's process, within the build that
   ask.mutable_trace()->set_remaining_ns(60'000'000'000);
   f.Say(ask);
   auto [consumer, stream] = f.Consume();
-  v1::WantList wants = Wants(f.fingerprint, 1, 1);
+  v1::WantList wants = Wants(f.fingerprint, 1);
   ToProto(Number{5, 9}, wants.mutable_session());
   stream->Write(wants);
-  REQUIRE(consumer->Next());
+  REQUIRE(test::NextPart(*consumer));
   f.provider->on_request("speech:Corpus", f.clock->Now(), f.clock->Now());  // no builder asks
   std::vector<Span> requests;
   std::vector<Span> builds;
@@ -234,9 +234,9 @@ TEST_CASE("a batch says whether processes of plugins took most of its time", "[w
     f.provider->plan->stages = std::move(stages);
     f.Serve();
     auto [consumer, stream] = f.Consume();
-    stream->Write(Wants(f.fingerprint, 2, 2));
-    REQUIRE(consumer->Next());
-    const auto part = consumer->Next();  // the times before it do not count
+    stream->Write(Wants(f.fingerprint, 2));
+    REQUIRE(test::NextPart(*consumer));
+    const auto part = test::NextPart(*consumer);  // the times before it do not count
     REQUIRE(part);
     return part->part.mostly_python();
   };

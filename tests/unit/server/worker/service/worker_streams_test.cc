@@ -15,10 +15,11 @@ namespace {
 
 using test::FakePlan;
 using test::Fixture;
+using test::NextPart;
 using test::Recorder;
 using test::Wants;
 
-TEST_CASE("a plan that fails here says why, and wants for it are refused", "[worker]") {
+TEST_CASE("a plan that fails here says why, and its steps are refused", "[worker]") {
   Fixture f;
   f.Compile("bad");
   auto failed = f.WaitReport(
@@ -26,10 +27,13 @@ TEST_CASE("a plan that fails here says why, and wants for it are refused", "[wor
   REQUIRE(failed);
   CHECK(failed->plans(0).error() == "no such pipeline");
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants(f.fingerprint, 1, 1));
-  auto part = consumer->Next();
+  stream->Write(Wants(f.fingerprint, 1));
+  const auto first = consumer->Next();
+  REQUIRE(first);
+  CHECK(first->part.has_alive());
+  const auto part = NextPart(*consumer);
   REQUIRE(part);
-  CHECK(part->part.refused().lease().n() == 1);
+  CHECK_FALSE(part->part.refused().has_at());
   CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
 }
 
@@ -42,7 +46,7 @@ TEST_CASE("a stream beyond the worker's limit is refused with it, and those of b
   REQUIRE(closed);
   CHECK(closed->code() == StatusCode::kResourceExhausted);
   CHECK(closed->message().find("4 streams") != std::string::npos);
-  consumers.front().wants->Write(Wants(f.fingerprint, 1, 1));
+  consumers.front().wants->Write(Wants(f.fingerprint, 1));
   CHECK(consumers.front().parts->Next());  // an answer
 }
 
@@ -62,7 +66,7 @@ TEST_CASE("a consumer of another protocol is refused and told both versions",
           "[worker][versions]") {
   Fixture f;
   f.Serve();
-  v1::WantList wants = Wants(f.fingerprint, 1, 1);
+  v1::WantList wants = Wants(f.fingerprint, 1);
   const auto served = [&] {
     auto [consumer, stream] = f.Consume();
     stream->Write(wants);
@@ -85,14 +89,14 @@ TEST_CASE("a consumer of another protocol is refused and told both versions",
   CHECK(metrics.values(Metric::kRefusedRequests).at({"StreamBatches", "failed_precondition"}) == 1);
 }
 
-TEST_CASE("a consumer gets the plan's batches in order, within its room", "[worker]") {
+TEST_CASE("a consumer gets the batches that it asks for, with the plan's bytes", "[worker]") {
   Fixture f;
   f.Serve();
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants(f.fingerprint, 8, 3));
+  stream->Write(Wants(f.fingerprint, 3));
   std::set<std::uint64_t> positions;
   for (int i = 0; i < 3; ++i) {
-    auto part = consumer->Next();
+    const auto part = NextPart(*consumer);
     REQUIRE(part);
     positions.insert(part->part.at().example());
     CHECK(part->part.total_bytes() == part->data_bytes());
@@ -109,10 +113,10 @@ TEST_CASE("a consumer gets the plan's batches in order, within its room", "[work
 }
 
 /// Batches of 300 examples, which are worth compressing.
-v1::WantList LargeWants(const Fixture& f, std::uint32_t batches, v1::Compression compression) {
-  v1::WantList wants = Wants(f.fingerprint, batches, batches);
-  wants.mutable_wants(0)->mutable_shard()->set_examples(300);
-  wants.mutable_wants(0)->mutable_shard()->set_stride(300);
+v1::WantList LargeWants(const Fixture& f, std::uint32_t steps, v1::Compression compression) {
+  v1::WantList wants = Wants(f.fingerprint, steps);
+  wants.mutable_runs(0)->set_examples(300);
+  wants.mutable_runs(0)->set_stride(300);
   wants.set_compression(compression);
   return wants;
 }
@@ -120,8 +124,7 @@ v1::WantList LargeWants(const Fixture& f, std::uint32_t batches, v1::Compression
 /// Reads a batch and checks its bytes against those of the plan. Returns the bytes that came for
 /// it.
 std::size_t CheckBatch(Fixture& f, Recorder<IncomingPart>& parts, v1::Compression compression) {
-  auto part = parts.Next();
-  while (part && part->part.has_alive()) part = parts.Next();
+  const auto part = NextPart(parts);
   REQUIRE(part);
   CHECK(part->part.compression() == compression);
   BatchScratch scratch;
@@ -215,7 +218,7 @@ TEST_CASE("a consumer that waits is told the stage of the build", "[worker][aliv
   };
   f.Serve();
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants(f.fingerprint, 1, 1));
+  stream->Write(Wants(f.fingerprint, 1));
   REQUIRE(begun.get_future().wait_for(test::kPatience) == std::future_status::ready);
   // A tick says nothing while the part before it is still under way, so there are several.
   const auto is_told = [&, &parts = consumer](const char* stage, const std::string& name) {
@@ -224,8 +227,9 @@ TEST_CASE("a consumer that waits is told the stage of the build", "[worker][aliv
       f.clock->Advance(std::chrono::seconds(1));
       f.worker->Tick();
       const auto part = parts->Next(std::chrono::milliseconds(20));
-      if (part && part->part.alive().has_building() && part->part.alive().stage() == name) {
-        return part->part.alive().building().example() == 0;
+      if (part && part->part.alive().building_size() == 1 &&
+          part->part.alive().building(0).stage() == name) {
+        return part->part.alive().building(0).at().example() == 0;
       }
     }
     return false;
@@ -248,8 +252,8 @@ TEST_CASE("metrics and reports have the time of each stage of builds, by name", 
   f.provider->plan->stages = {"closure", "tensors: take", "tensors: expr", "tensors: take"};
   f.Serve();
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants(f.fingerprint, 3, 3));
-  for (int i = 0; i < 3; ++i) REQUIRE(consumer->Next());
+  stream->Write(Wants(f.fingerprint, 3));
+  for (int i = 0; i < 3; ++i) REQUIRE(NextPart(*consumer));
   MetricSet metrics;
   f.worker->AddMetrics(metrics);
   const auto& stages = metrics.histograms(Metric::kBatchBuildSeconds);
@@ -271,8 +275,8 @@ TEST_CASE("a plan that was dropped and is asked for again builds as before", "[w
   for (int turn = 0; turn < 2; ++turn) {
     f.Serve();
     auto [consumer, stream] = f.Consume();
-    stream->Write(Wants(f.fingerprint, 1, 1));
-    const auto part = consumer->Next();
+    stream->Write(Wants(f.fingerprint, 1));
+    const auto part = NextPart(*consumer);
     REQUIRE(part);
     CHECK(part->part.refused().message() == "");
     CHECK(part->data_bytes() > 0);
@@ -291,7 +295,7 @@ TEST_CASE("a plan that was dropped and is asked for again builds as before", "[w
   }
 }
 
-/// Returns the next part that refuses a lease. Skips signs of life before it.
+/// Returns the next part that refuses a step. Skips signs of life before it.
 std::optional<v1::Refused> NextRefusal(Recorder<IncomingPart>& consumer) {
   while (auto part = consumer.Next()) {
     if (part->part.has_refused()) return part->part.refused();
@@ -305,12 +309,12 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
   Fixture f;
   f.Serve();
   auto [consumer, stream] = f.Consume();
-  v1::WantList wants = Wants(f.fingerprint, 8, 1);
+  v1::WantList wants = Wants(f.fingerprint, 1);
   wants.set_credit_bytes(0);  // only the first batch is sent, because it is `next`
   stream->Write(wants);
-  REQUIRE(consumer->Next());
+  REQUIRE(NextPart(*consumer));
   while (!f.worker->Idle()) std::this_thread::yield();
-  wants.mutable_wants(0)->set_room(3);  // the other batches are built and not sent
+  wants.mutable_runs(0)->set_steps(3);  // the other batches are built and not sent
   stream->Write(wants);
   while (f.Ask().memory_bytes() == 0) std::this_thread::yield();
   f.provider->damaged = true;
@@ -327,15 +331,13 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
   CHECK(failed->memory_bytes() == 0);
   const auto refused = NextRefusal(*consumer);
   REQUIRE(refused);
-  CHECK(refused->lease().n() == 1);
+  CHECK_FALSE(refused->has_at());
   CHECK(refused->code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
   CHECK(refused->message() == "b.bin was written to");
-  // New wants are refused too.
-  wants.mutable_wants(0)->mutable_lease()->set_n(2);
+  // Later lists are refused too.
   stream->Write(wants);
   const auto again = NextRefusal(*consumer);
   REQUIRE(again);
-  CHECK(again->lease().n() == 2);
   CHECK(again->code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
 }
 
@@ -343,11 +345,12 @@ TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
   Fixture f;
   f.Serve();
   auto [consumer, stream] = f.Consume();
-  v1::WantList wants = Wants(f.fingerprint, 1, 1);
-  wants.mutable_wants(0)->mutable_shard()->set_first_example(5000);
+  v1::WantList wants = Wants(f.fingerprint, 1);
+  wants.mutable_runs(0)->set_first_example(5000);
   stream->Write(wants);
-  auto part = consumer->Next();
+  const auto part = NextPart(*consumer);
   REQUIRE(part);
+  CHECK(part->part.refused().has_at());
   CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kOutOfRange));
 }
 
@@ -355,7 +358,7 @@ TEST_CASE("a want list that makes no sense ends its stream with the reason", "[w
   Fixture f;
   f.Serve();
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants(f.fingerprint, 0, 1));
+  stream->Write(Wants(f.fingerprint, 0));
   CHECK(consumer->WaitClosed()->code() == StatusCode::kInvalidArgument);
 }
 
@@ -363,7 +366,7 @@ TEST_CASE("a want list without a fingerprint ends its stream: it would be a new 
           "[worker]") {
   Fixture f;
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants("", 1, 1));
+  stream->Write(Wants("", 1));
   const std::optional<Status> closed = consumer->WaitClosed();
   REQUIRE(closed);
   CHECK(closed->message().find("a want list without a fingerprint") != std::string::npos);
@@ -374,14 +377,14 @@ TEST_CASE("a draining worker asks its consumers to go elsewhere and tells the di
   Fixture f;
   f.Serve();
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants(f.fingerprint, 1, 1));
-  REQUIRE(consumer->Next());
+  stream->Write(Wants(f.fingerprint, 1));
+  REQUIRE(NextPart(*consumer));
   v1::WorkResponse drain;
   v1::PlanSpec& spec = *drain.add_plans();
   spec.set_fingerprint(f.fingerprint);
   drain.set_drain(true);
   f.Say(drain);
-  auto part = consumer->Next();
+  const auto part = NextPart(*consumer);
   REQUIRE(part);
   CHECK(part->part.going_away());
   CHECK(f.WaitReport([](const auto& r) { return r.draining(); }));
