@@ -67,7 +67,6 @@ void World::StartDispatcher() {
   node.process = net_.AddProcess(fmt::format("dispatcher {}", index));
   node.term = term;
   DispatcherOptions options = dispatcher_options_;
-  options.seed = history_.seed + index;
   node.machine = std::make_unique<DispatcherMachine>(options, term, stored->jobs, Now());
   Note(fmt::format("dispatcher {} leads with term {}", index, term));
   for (const auto& [dataset, state] : dispatcher_data_.States()) {

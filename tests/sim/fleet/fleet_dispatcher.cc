@@ -12,7 +12,6 @@
 namespace millrace::sim {
 
 void FleetWorld::StartDispatcher() {
-  dispatcher_options_.seed = setup_.seed;
   std::vector<v1::JobRecord> records;
   for (std::uint32_t job = 0; job < setup_.jobs && !setup_.cold; ++job) {
     v1::JobRecord& record = records.emplace_back();
