@@ -98,7 +98,7 @@ class Hostile {
     Require(harness_.WelcomeOn(stream) != nullptr,
             "an honest trainer is welcome: " + harness_.WhyOn(stream) +
                 harness_.ClosedWith(stream).message());
-    harness_.Report(stream, {0, 0});
+    harness_.ReportAt(stream, {0, 0});
     Answer();
     Advance(seconds(1));
     Require(harness_.ListOn(stream) == std::vector<std::string>{"honest"},

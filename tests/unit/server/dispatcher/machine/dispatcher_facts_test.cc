@@ -15,8 +15,8 @@ TEST_CASE("applying the log of updates gives the state again", "[state]") {
   const StreamId b = h.Attach(HelloOptions{.rank = 1, .nonce = 'b'});
   h.Attach(HelloOptions{.world_size = 4, .nonce = 'c'});
   h.talking = {a};
-  h.Report(a, {0, 0});
-  h.Report(b, {0, 0});
+  h.ReportAt(a, {0, 0});
+  h.ReportAt(b, {0, 0});
   v1::Report asking;
   asking.mutable_next();
   asking.set_asks(true);

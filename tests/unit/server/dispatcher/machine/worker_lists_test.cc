@@ -143,7 +143,7 @@ TEST_CASE("a consumer without a usable worker is told why, and the list that com
           "[list]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   CHECK_THAT(h.WhyOn(stream), Contains("no worker has the dataset stdlib: no worker is connected"));
   h.talking = {stream};
   h.Advance(seconds(1));
@@ -196,7 +196,7 @@ TEST_CASE("a loopback address goes only to consumers of its host", "[list][addre
   const StreamId near = h.Attach(HelloOptions{.rank = 0, .host_id = "h7", .nonce = 'a'});
   const StreamId far = h.Attach(HelloOptions{.rank = 1, .host_id = "h8", .nonce = 'b'});
   const StreamId unknown = h.Attach(HelloOptions{.job = "y", .host_id = "", .nonce = 'c'});
-  for (const StreamId s : {near, far, unknown}) h.Report(s, {0, 0});
+  for (const StreamId s : {near, far, unknown}) h.ReportAt(s, {0, 0});
   CHECK(h.ListOn(near).size() == 1);
   CHECK(h.ListOn(far).empty());
   CHECK(h.ListOn(unknown).empty());
