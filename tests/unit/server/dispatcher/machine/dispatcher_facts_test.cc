@@ -32,7 +32,7 @@ TEST_CASE("applying the log of updates gives the state again", "[state]") {
   DispatcherFacts replayed;
   for (const Update& update : h.updates) replayed.Apply(update);
   CHECK(replayed.Dump() == h.dispatcher->facts().Dump());
-  CHECK_THAT(replayed.Dump(), Contains("list 2 size 12"));
+  CHECK_THAT(replayed.Dump(), Contains("list 3 size 12"));
 }
 
 TEST_CASE("only the newest ended records stay in memory", "[state]") {
