@@ -32,6 +32,7 @@ enum Kind : std::uint8_t {
   kHoldCommits,
   kStoreFails,
   kDataset,
+  kUndrain,
   kKinds,
 };
 
@@ -44,9 +45,6 @@ DispatcherOptions Limits() {
   options.max_jobs = 4;
   options.max_workers = 4;
   options.max_plans = 4;
-  options.max_window = 64;
-  options.max_leases_at_once = 16;
-  options.max_held = 32;
   options.max_pipeline_bytes = 4096;
   options.max_records = 8;
   return options;
@@ -100,10 +98,11 @@ class Hostile {
     Require(harness_.WelcomeOn(stream) != nullptr,
             "an honest trainer is welcome: " + harness_.WhyOn(stream) +
                 harness_.ClosedWith(stream).message());
-    harness_.Report(stream, {0, 0}, 8);
+    harness_.ReportAt(stream, {0, 0});
     Answer();
     Advance(seconds(1));
-    Require(!harness_.LeasesOn(stream).empty(), "an honest trainer gets leases");
+    Require(harness_.ListOn(stream) == std::vector<std::string>{"honest"},
+            "an honest trainer gets an honest worker");
   }
 
  private:
@@ -140,6 +139,12 @@ class Hostile {
         Actions actions;
         static_cast<void>(harness_.dispatcher->DrainWorker(Parse<v1::DrainWorkerRequest>(event),
                                                            harness_.now, actions));
+        return harness_.Do(std::move(actions));
+      }
+      case kUndrain: {
+        Actions actions;
+        static_cast<void>(harness_.dispatcher->UndrainWorker(Parse<v1::UndrainWorkerRequest>(event),
+                                                             harness_.now, actions));
         return harness_.Do(std::move(actions));
       }
       case kEndJob: {
@@ -240,10 +245,11 @@ class Hostile {
     }
     for (const auto& [stream, messages] : harness_.attach) {
       for (const v1::AttachResponse& message : messages) {
-        Require(static_cast<std::uint32_t>(message.leases_size()) <= limits.max_leases_at_once,
-                "leases in a message are bounded");
-        for (const v1::Lease& lease : message.leases()) {
-          Require(lease.shard().batches() >= 1, "a lease has a batch");
+        Require(static_cast<std::uint32_t>(message.list().workers_size()) <= kMaxListMembers,
+                "lists are bounded");
+        Require(!message.has_welcome() || message.has_list(), "a Welcome comes with a list");
+        for (const v1::WorkerRef& worker : message.list().workers()) {
+          Require(!worker.address().empty(), "a member has an address");
         }
       }
     }
@@ -265,6 +271,8 @@ std::unique_ptr<google::protobuf::Message> NewMessage(std::uint8_t kind) {
       return std::make_unique<v1::WorkRequest>();
     case kDrain:
       return std::make_unique<v1::DrainWorkerRequest>();
+    case kUndrain:
+      return std::make_unique<v1::UndrainWorkerRequest>();
     case kEndJob:
       return std::make_unique<v1::EndJobRequest>();
     case kDataset:
@@ -292,28 +300,21 @@ std::vector<std::string> Seeds() {
   back.mutable_hello()->mutable_pipeline()->set_yaml(test::Yaml("keep=1\n"));
 
   v1::AttachRequest report;
-  report.mutable_report()->set_window(8);
   report.mutable_report()->mutable_next()->set_example(8);
-  v1::Lease& held = *report.mutable_report()->add_held();
-  held.mutable_id()->set_term(100);
-  held.mutable_id()->set_n(3);
-  held.mutable_worker()->mutable_id()->set_term(100);
-  held.mutable_worker()->mutable_id()->set_n(1);
-  held.mutable_shard()->set_position(8);
-  held.mutable_shard()->set_stride(8);
-  held.mutable_shard()->set_first_example(8);
-  held.mutable_shard()->set_examples(4);
-  held.mutable_shard()->set_batches(2);
-  *report.mutable_report()->mutable_last_lease() = held.id();
-  *report.mutable_report()->mutable_late() = held.id();
+  report.mutable_report()->set_asks(true);
+  report.mutable_report()->set_step_ms(20);
+  report.mutable_report()->set_used(9);
+  report.mutable_report()->set_due_seconds(0.5);
+  report.mutable_report()->mutable_now()->set_cause(v1::WAIT_LEASE);
   v1::Failing& failing = *report.mutable_report()->add_failing();
-  *failing.mutable_worker() = held.worker().id();
+  failing.mutable_worker()->set_term(100);
+  failing.mutable_worker()->set_n(1);
   failing.set_remaining_seconds(3);
   failing.set_reason("no route");
   failing.set_code(15);
   report.mutable_report()->mutable_counters()->set_batches(1);
   v1::AttachRequest wants;
-  wants.mutable_report()->set_window(8);
+  wants.mutable_report()->mutable_next();
   v1::AttachRequest bye;
   bye.set_bye(true);
 
@@ -348,6 +349,8 @@ std::vector<std::string> Seeds() {
 
   v1::DrainWorkerRequest drain;
   drain.set_worker("w");
+  v1::UndrainWorkerRequest undrain;
+  undrain.set_worker("w");
   v1::EndJobRequest end;
   end.set_job("x");
 
@@ -400,6 +403,7 @@ std::vector<std::string> Seeds() {
                    {kOpenConsumer, 0, ""},
                    Message(kAttach, 1, hello),
                    {kAdvance, 8, ""},
+                   Message(kUndrain, 0, undrain),
                    Message(kEndJob, 0, end)}),
       WriteEvents({{kHoldCompiles, 1, ""},
                    {kHoldCommits, 1, ""},

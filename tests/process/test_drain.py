@@ -13,12 +13,12 @@ def test_a_drained_worker_ends_empty_and_its_consumers_go_on_elsewhere():
         leaving = c.worker(extra=["--name", "leaving"])
         c.worker(extra=["--name", "staying"])
         consumer = c.consumer(2, epochs=0, extra=SLOW)
-        wait_for(lambda: all(w["leases"] for w in c.status()["workers"]) and
-                 len(c.status()["workers"]) == 2, "not both have leases", consumer.popen)
+        wait_for(lambda: all(int(w["sent_batches"]) for w in c.status()["workers"]) and
+                 len(c.status()["workers"]) == 2, "not both send batches", consumer.popen)
         out = c.run("drain", "leaving", "--address", c.address, "--timeout", "600")
         check("leaving is empty" in out, out)
         state = {w["name"]: w for w in c.status()["workers"]}
-        check(state["leaving"]["state"] == "draining" and state["leaving"]["leases"] == 0, str(state))
+        check(state["leaving"]["state"] == "draining" and state["leaving"]["owed"] == 0, str(state))
         # Nobody needs the worker now.
         leaving.kill()
         there = len(c.delivered(consumer.log))
@@ -28,13 +28,29 @@ def test_a_drained_worker_ends_empty_and_its_consumers_go_on_elsewhere():
         check("failed" not in consumer.text(), consumer.text())
 
 
+def test_a_drain_is_taken_back_and_the_worker_builds_again():
+    with cluster(DATA) as c:
+        c.dispatcher()
+        c.worker(extra=["--name", "only"])
+        consumer = c.consumer(1, epochs=0, extra=SLOW)
+        wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
+        refused([binary("cli"), "undrain", "only", "--address", c.address], 2, "does not drain")
+        c.run("drain", "only", "--address", c.address, "--timeout", "600")
+        out = c.run("undrain", "only", "--address", c.address)
+        check("only takes steps again" in out, out)
+        there = len(c.delivered(consumer.log))
+        wait_for(lambda: len(c.delivered(consumer.log)) > there + 200, "the job does not go on",
+                 consumer.popen)
+        c.end(consumer, 1)
+
+
 def test_draining_says_what_is_left_when_its_time_is_over():
     with cluster(DATA) as c:
         c.dispatcher()
         c.worker(extra=["--name", "only"])
         consumer = c.consumer(1, epochs=0, extra=SLOW)
         wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
-        consumer.stop()  # it keeps its leases
+        consumer.stop()  # what is built for it cannot be sent
         refused([binary("cli"), "drain", "only", "--address", c.address, "--timeout", "0.5"], 1,
-                "only", "not empty after 0.5 s", "leases", "run this again")
+                "only", "not empty after 0.5 s", "steps", "run this again")
         refused([binary("cli"), "drain", "other", "--address", c.address], 2, "other", "only")

@@ -22,20 +22,20 @@ def steps(c):
 
 
 def kill_worker(c, name):
-    """Kills a worker that has leases which it cannot have answered; returns the events of its loss
-    and of its leases. There may be no leases, if all that it had was sent, or was copied."""
+    """Kills a worker that was asked for steps which it cannot have answered; returns the events of
+    its loss and of these steps. There may be none, if all that it had was sent, or was copied."""
     doomed = c.worker(extra=["--name", name])
-    wait_for(lambda: any(w["name"] == name and w["leases"] > 0 for w in c.status()["workers"]),
-             "the worker gets no lease")
+    wait_for(lambda: any(w["name"] == name and int(w["sent_batches"]) for w in c.status()["workers"]),
+             "the worker gets no steps")
     doomed.stop()
-    # The dispatcher does not know that yet, and gives it more, for what consumers take meanwhile.
+    # Consumers do not know that yet, and ask it for more.
     before = steps(c)
     wait_for(lambda: steps(c) >= before + 40 or events_of(c, "worker_lost", name),
              "consumers take no more")
     doomed.kill()
     lost = wait_for(lambda: events_of(c, "worker_lost", name), "nobody says that the worker is lost")
     for _ in tries(5):
-        if moved := events_of(c, "leases_moved", name):
+        if moved := events_of(c, "steps_moved", name):
             return lost[0], moved[0]
     return lost[0], None
 
@@ -50,7 +50,7 @@ def test_a_worker_that_is_killed_is_an_event_in_status_and_top():
             lost, moved = kill_worker(c, name)
             check(lost["count"] == 1, str(lost))
             check(f"Worker {name} at 127.0.0.1:" in lost["text"] and
-                  " leases move to others" in lost["text"], str(lost))
+                  " is lost" in lost["text"], str(lost))
             check(0 <= lost["age_seconds"] <= time.monotonic() - began, str(lost))
             if moved:
                 break

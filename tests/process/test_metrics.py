@@ -12,8 +12,7 @@ PAGE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", ".")) / "docs" / "oper
 PROBES = ("--metrics-listen", "127.0.0.1:0")
 # Label values that must be there before any job, with the value 0.
 FROM_THE_START = {
-    "millrace_leases_granted_total": "", "millrace_self_leases_total": "",
-    "millrace_leases_moved_total": 'reason="failing"',
+    "millrace_asks_total": 'kind="first"', "millrace_steps_moved_total": 'reason="failed"',
     "millrace_duplicate_batches_dropped_total": "", "millrace_duplicate_mismatch_total": "",
     "millrace_file_verify_failures_total": 'kind="served"',
     "millrace_examples_dropped_total": 'reason="too_large"', "millrace_prefetch_bytes": "",
@@ -85,7 +84,7 @@ def test_every_documented_metric_is_shown_and_counters_move_with_a_job():
         daemon = c.serve(*PROBES)
         before = Scrape(daemon)
         check_table(before, "dispatcher", "worker")
-        check(before.value("millrace_leases_granted_total") == 0, "leases before any job")
+        check(before.value("millrace_asks_total", 'kind="first"') == 0, "asks before any job")
         for method in ("Attach", "Work", "StreamBatches", "GetStatic"):
             refused = f'method="{method}",reason="resource_exhausted"'
             check(before.value("millrace_refused_requests_total", refused) == 0, method)
@@ -99,7 +98,7 @@ def test_every_documented_metric_is_shown_and_counters_move_with_a_job():
         examples = sum(len(line["examples"]) for line in lines)
         check(after.value("millrace_examples_delivered_total", job) == examples, "examples")
         check(after.value("millrace_batch_bytes_total", job) > 0, "bytes")
-        check(after.value("millrace_leases_granted_total") > 0, "leases")
+        check(after.value("millrace_asks_total", 'kind="first"') > 0, "asks")
         check(after.value("millrace_leader") == 1 and after.value("millrace_term") > 1e9, "term")
         check(after.value("millrace_workers", 'state="ready"') == 1, "ready workers")
         built = after.value("millrace_batch_build_seconds_count", 'stage="closure"')

@@ -52,7 +52,7 @@ void World::StopWorker(std::size_t index, Duration restart_after) {
 }
 
 void World::TickWorker(std::size_t index, ProcessId process) {
-  net_.In(process, milliseconds(250), [this, index, process] {
+  net_.In(process, milliseconds(50), [this, index, process] {
     workers_[index]->machine->Tick(net_.now());
     AfterWorker(index);
     TickWorker(index, process);

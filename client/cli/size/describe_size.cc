@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/protocol_limits.h"
 #include "common/json/json.h"
 
 namespace millrace::cli {
@@ -145,6 +146,9 @@ std::string DescribeCores(const SizeRequest& request, const SizeFacts& facts,
   text += Line("workers", fmt::format("{} / {} a worker, rounded up = {}", taken,
                                       Count(request.worker_cores, "core", "cores"),
                                       Count(answer.workers, "worker", "workers")));
+  text += Line("", fmt::format("`desired_workers` rises to at most twice the present ones at once, "
+                               "and to {} a consumer",
+                               kMaxListMembers));
   if (answer.python_processes == 0) return text;
   return text + Line("", fmt::format("{} / {}, rounded up = {} a worker (`processes`)",
                                      Count(answer.python_processes, "process", "processes"),

@@ -143,7 +143,7 @@ bool Admission::Plan(Number id) {
     case RequestedPlan::Phase::kRetrying:
       parts_.sessions.Wait(id, "the plan cannot be compiled yet: " + plan.error.message());
       return false;
-    case RequestedPlan::Phase::kMeasuring:
+    case RequestedPlan::Phase::kLacksColumns:
       parts_.sessions.Wait(id, parts_.columns.Why(plan.lacks));
       return false;
     case RequestedPlan::Phase::kAsking:

@@ -251,7 +251,7 @@ void DispatcherFacts::On(const PlanForgotten& u) { plans_.erase(u.key); }
 
 void DispatcherFacts::On(const PlanLacks& u) {
   RequestedPlan& plan = Get(plans_, u.key);
-  plan.phase = RequestedPlan::Phase::kMeasuring;
+  plan.phase = RequestedPlan::Phase::kLacksColumns;
   plan.lacks = u.columns;
 }
 

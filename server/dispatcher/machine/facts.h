@@ -29,9 +29,9 @@ using StreamId = std::uint64_t;
 
 /// A plan that sessions have asked for. They ask for it by the text of a pipeline.
 struct RequestedPlan {
-  /// kMeasuring: columns that it reads have to be measured first. kAsking: a worker has to compile
+  /// kLacksColumns: columns that it reads have to be measured first. kAsking: a worker has to compile
   /// it, because this host lacks plugins.
-  enum class Phase { kCompiling, kReady, kRetrying, kMeasuring, kAsking };
+  enum class Phase { kCompiling, kReady, kRetrying, kLacksColumns, kAsking };
 
   std::string key;  // the PlanKey of `pipeline`
   v1::PipelineText pipeline;

@@ -108,7 +108,7 @@ void PlanRequests::ForgetIfStale(const std::string& key) {
 void PlanRequests::OnColumnsKept(const std::string& columns) {
   std::vector<std::string> again;
   for (const auto& [key, plan] : facts_.plans()) {
-    if (plan.phase == RequestedPlan::Phase::kMeasuring && plan.lacks == columns) {
+    if (plan.phase == RequestedPlan::Phase::kLacksColumns && plan.lacks == columns) {
       again.push_back(key);
     }
   }
@@ -121,7 +121,7 @@ void PlanRequests::OnDataset(const std::string& dataset, const std::string& dige
   std::vector<std::string> again;
   for (const auto& [key, plan] : facts_.plans()) {
     if (plan.phase == RequestedPlan::Phase::kRetrying ||
-        plan.phase == RequestedPlan::Phase::kMeasuring ||
+        plan.phase == RequestedPlan::Phase::kLacksColumns ||
         plan.phase == RequestedPlan::Phase::kAsking) {
       again.push_back(key);
     }
@@ -157,7 +157,7 @@ void PlanRequests::Tend() {
     } else if (plan.phase == RequestedPlan::Phase::kRetrying &&
                transition_.now() >= plan.retry_at) {
       again.push_back(key);
-    } else if (plan.phase == RequestedPlan::Phase::kMeasuring) {
+    } else if (plan.phase == RequestedPlan::Phase::kLacksColumns) {
       const Status hope = columns_.CheckHope(plan.lacks);
       if (!hope.ok()) hopeless.emplace_back(key, hope);
     } else if (plan.phase == RequestedPlan::Phase::kAsking) {

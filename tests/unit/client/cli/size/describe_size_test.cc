@@ -58,6 +58,7 @@ TEST_CASE("the report shows the calculation of each number", "[size]") {
   CHECK(Shows(text, " 0.8934 x 1.25 with the reserve = 1.117, rounded up 2 cores\n"));
   CHECK(Shows(text, " 2 to 2 if the mean is wrong by two standard errors (1.8 %)\n"));
   CHECK(Shows(text, "workers        2 / 16 cores a worker, rounded up = 1 worker\n"));
+  CHECK(Shows(text, " at most twice the present ones at once, and to 1024 a consumer\n"));
   CHECK(Shows(text, "66.67 batches/s x 1.235 MB x 8 bits = 0.6587 Gbit/s in total\n"));
   CHECK(Shows(text, " 0.6587 Gbit/s / 8 consumers = 0.08234 Gbit/s a consumer\n"));
   CHECK(Shows(text, "the larger of 268.4 MB prefetched and 2 x 2 MB = 268.4 MB received ahead\n"));

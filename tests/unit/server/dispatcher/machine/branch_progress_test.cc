@@ -17,7 +17,7 @@ v1::JobStatus JobAt(Position next) {
   Harness h;
   h.AddWorker("w1", "w", kBranches);
   const StreamId stream = h.Attach(HelloOptions{.yaml = kBranches, .start = next});
-  h.Report(stream, next);
+  h.ReportAt(stream, next);
   return BuildStatus(*h.dispatcher, h.options, h.now.time).jobs(0);
 }
 

@@ -202,9 +202,9 @@ TEST_CASE("a consumer needs no more workers than a list has members", "[desired_
   CHECK(ArithmeticOf(*world.desired.Find("x")) ==
         "20000 batches/s x 1.2 / 10 a worker = 2400, 1024 with at most 1024 a consumer: 1024 "
         "workers; 3000 are there");
-  world.Begin("y", 10);
+  world.Begin("y", 1000);
   world.Run(200);
-  CHECK(world.desired.fleet().workers == kMaxListMembers + 2);
+  CHECK(world.desired.fleet().workers == kMaxListMembers + 120);
 }
 
 TEST_CASE("a line says why a figure is not what the arithmetic gives", "[desired_workers]") {

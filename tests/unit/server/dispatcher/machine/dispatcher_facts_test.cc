@@ -15,8 +15,8 @@ TEST_CASE("applying the log of updates gives the state again", "[state]") {
   const StreamId b = h.Attach(HelloOptions{.rank = 1, .nonce = 'b'});
   h.Attach(HelloOptions{.world_size = 4, .nonce = 'c'});
   h.talking = {a};
-  h.Report(a, {0, 0});
-  h.Report(b, {0, 0});
+  h.ReportAt(a, {0, 0});
+  h.ReportAt(b, {0, 0});
   v1::Report asking;
   asking.mutable_next();
   asking.set_asks(true);
@@ -32,7 +32,7 @@ TEST_CASE("applying the log of updates gives the state again", "[state]") {
   DispatcherFacts replayed;
   for (const Update& update : h.updates) replayed.Apply(update);
   CHECK(replayed.Dump() == h.dispatcher->facts().Dump());
-  CHECK_THAT(replayed.Dump(), Contains("list 2 size 12"));
+  CHECK_THAT(replayed.Dump(), Contains("list 3 size 12"));
 }
 
 TEST_CASE("only the newest ended records stay in memory", "[state]") {

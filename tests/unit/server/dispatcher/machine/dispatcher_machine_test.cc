@@ -51,7 +51,7 @@ TEST_CASE("every message of the dispatcher carries its term", "[term]") {
   const StreamId worker = h.AddWorker("w1");
   const StreamId stream = h.Attach(HelloOptions{});
   h.talking = {stream};
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   h.Advance(seconds(3));
   for (const auto& message : h.attach[stream]) CHECK(message.term() == 100);
   for (const auto& message : h.work[worker]) CHECK(message.term() == 100);
@@ -61,7 +61,7 @@ TEST_CASE("every message of the dispatcher carries its term", "[term]") {
 TEST_CASE("a stream that begins without a hello is refused", "[stream][hostile]") {
   Harness h;
   const StreamId stream = h.Open();
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("no hello"));
 }
 

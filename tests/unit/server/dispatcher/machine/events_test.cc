@@ -300,7 +300,7 @@ TEST_CASE("a job that cannot go on fails as one, whatever its ranks", "[events]"
   CHECK(plan.count() == 1);
   CHECK(plan.peer() == "w1");
   CHECK_THAT(plan.text(), Contains("a.bin is damaged"));
-  h.Report(a, {0, 0});
+  h.ReportAt(a, {0, 0});
   CHECK(EventOfKind(h, "job_failed").count() == 1);
   CHECK_THAT(EventOfKind(h, "job_failed").text(), Contains("a.bin"));
   CHECK(EventsOfKind(h, "consumer_failed").empty());
@@ -308,7 +308,7 @@ TEST_CASE("a job that cannot go on fails as one, whatever its ranks", "[events]"
 
 TEST_CASE("a consumer whose report makes no sense is closed with an error", "[events][hostile]") {
   Harness h;
-  h.Report(h.Attach(HelloOptions{}), {0, 3});
+  h.ReportAt(h.Attach(HelloOptions{}), {0, 3});
   CHECK_THAT(EventOfKind(h, "consumer_failed").text(), Contains("where no step lies"));
 }
 

@@ -149,7 +149,7 @@ TEST_CASE("the first file that differs is asked for, named and told", "[work][da
   const std::string difference = "file 'b.bin' has 21 bytes on the worker, 20 on the dispatcher";
   CHECK(h.LastWork(worker).dataset_differences().at("stdlib") == difference);
   CHECK(h.LastWork(worker).list_files_size() == 0);
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   CHECK_THAT(h.WhyOn(stream), Contains("no worker has the dataset stdlib") && Contains(difference));
 }
 

@@ -285,7 +285,7 @@ void Harness::Report(StreamId stream, const v1::Report& report) {
   Send(stream, request);
 }
 
-void Harness::Report(StreamId stream, Position next) {
+void Harness::ReportAt(StreamId stream, Position next) {
   v1::Report report;
   ToProto(next, report.mutable_next());
   Report(stream, report);

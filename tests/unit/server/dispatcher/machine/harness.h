@@ -66,7 +66,7 @@ class Harness {
   void Send(StreamId stream, const v1::AttachRequest& request);
   void Report(StreamId stream, const v1::Report& report);
   /// Sends a report that says only where the loop is.
-  void Report(StreamId stream, Position next);
+  void ReportAt(StreamId stream, Position next);
   void Bye(StreamId stream);
   void Work(StreamId stream, const v1::WorkRequest& request);
   void Break(StreamId stream);

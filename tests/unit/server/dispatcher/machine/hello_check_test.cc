@@ -124,16 +124,6 @@ TEST_CASE("the words of a report are cut before they are kept, and unknown field
   CHECK(session.report->failing(0).reason().starts_with("xxx"));
 }
 
-TEST_CASE("a report with names longer than any is refused", "[report][hostile]") {
-  Harness h;
-  const StreamId stream = h.Attach(HelloOptions{});
-  v1::Report report;
-  ToProto(Position{0, 0}, report.mutable_next());
-  report.add_held()->mutable_worker()->set_address(std::string(1 << 20, 'a'));
-  h.Report(stream, report);
-  CHECK_THAT(h.ClosedWith(stream).message(), Contains("address") && Contains("1048576 bytes"));
-}
-
 TEST_CASE("trainers of this protocol are welcome, others are told both", "[hello][versions]") {
   v1::Hello hello = MakeHello(HelloOptions{});
   hello.set_protocol(kProtocol);

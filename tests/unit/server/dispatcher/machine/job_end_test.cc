@@ -37,8 +37,8 @@ TEST_CASE("a job whose ranks have read all that they want is completed", "[job_e
   Harness h;
   const StreamId a = h.Attach(HelloOptions{.rank = 0, .nonce = 'a', .epochs = 2});
   const StreamId b = h.Attach(HelloOptions{.rank = 1, .nonce = 'b', .epochs = 2});
-  h.Report(a, {2, 0});
-  h.Report(b, {2, 0});
+  h.ReportAt(a, {2, 0});
+  h.ReportAt(b, {2, 0});
   h.Bye(a);
   h.Bye(b);
   const v1::JobStatus job = JobOf(h);
@@ -55,8 +55,8 @@ TEST_CASE("a job is left if a rank is closed before the epochs that it wants", "
   Harness h;
   const StreamId a = h.Attach(HelloOptions{.rank = 0, .nonce = 'a', .epochs = 2});
   const StreamId b = h.Attach(HelloOptions{.rank = 1, .nonce = 'b', .epochs = 2});
-  h.Report(a, {2, 0});
-  h.Report(b, {1, 16});
+  h.ReportAt(a, {2, 0});
+  h.ReportAt(b, {1, 16});
   h.Bye(a);
   h.Bye(b);
   const v1::JobStatus job = JobOf(h);
@@ -69,7 +69,7 @@ TEST_CASE("a job is left if a rank is closed before the epochs that it wants", "
 TEST_CASE("a job without an end is completed if it is closed between two epochs", "[job_end]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
-  h.Report(stream, {3, 0});
+  h.ReportAt(stream, {3, 0});
   h.Bye(stream);
   CHECK(JobOf(h).outcome() == "completed");
 }
@@ -83,7 +83,7 @@ TEST_CASE("a job that nothing was read of is left", "[job_end]") {
 
 TEST_CASE("a job that somebody ends says who that was", "[job_end]") {
   Harness h;
-  h.Report(h.Attach(HelloOptions{}), {0, 24});
+  h.ReportAt(h.Attach(HelloOptions{}), {0, 24});
   SECTION("an operator without a name") {
     EndJob(h, {}, "");
     CHECK(JobOf(h).ended_by() == "operator");
@@ -107,7 +107,7 @@ TEST_CASE("a trainer that ends its own job is named", "[job_end]") {
 TEST_CASE("a job whose consumer ends with an error has failed with it", "[job_end]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
-  h.Report(stream, {0, 8});
+  h.ReportAt(stream, {0, 8});
   ByeWith(h, stream, "the GPU is gone\nTraceback");
   CHECK(JobOf(h).outcome() == "failed");
   CHECK(JobOf(h).error() == "rank 0 of job x: the GPU is gone");
@@ -134,7 +134,7 @@ TEST_CASE("a rank that comes back decides how its job ends", "[job_end]") {
   h.Advance(h.options.session_timeout + seconds(1));
   const StreamId again = h.Attach(HelloOptions{.nonce = 'c', .epochs = 1});
   for (const StreamId stream : {again, other}) {
-    h.Report(stream, {1, 0});
+    h.ReportAt(stream, {1, 0});
     h.Bye(stream);
   }
   CHECK(JobOf(h).outcome() == "completed");
@@ -152,7 +152,7 @@ TEST_CASE("a job to which nobody comes back after a restart is lost", "[job_end]
 TEST_CASE("how a job ended is known after a restart", "[job_end]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{.epochs = 1});
-  h.Report(stream, {1, 0});
+  h.ReportAt(stream, {1, 0});
   h.Bye(stream);
   h.Restart();
   CHECK(JobOf(h).outcome() == "completed");
@@ -163,7 +163,7 @@ TEST_CASE("a session that was never let in says nothing of its job", "[job_end]"
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{.nonce = 'a', .epochs = 1});
   const StreamId waiting = h.Attach(HelloOptions{.yaml = Yaml("seed=9\n"), .nonce = 'b'});
-  h.Report(stream, {1, 0});
+  h.ReportAt(stream, {1, 0});
   ByeWith(h, waiting, "gave up");
   h.Bye(stream);
   CHECK(JobOf(h).outcome() == "completed");

@@ -76,7 +76,7 @@ TEST_CASE("a store that fails stops only new jobs, says why, and is tried again"
   const StreamId joining = h.Attach(HelloOptions{.job = "old", .rank = 1, .nonce = 'c'});
   CHECK(h.WelcomeOn(joining) != nullptr);
   h.talking = {running, waiting, joining};
-  h.Report(running, {0, 0});
+  h.ReportAt(running, {0, 0});
   CHECK_FALSE(h.ListOn(running).empty());
   h.Advance(seconds(90));  // longer than attach_timeout: nobody holds the job
   CHECK(h.IsOpen(waiting));

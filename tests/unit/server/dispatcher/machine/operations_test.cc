@@ -134,7 +134,7 @@ TEST_CASE("a drained worker is in no list and is told to drain", "[operator]") {
   REQUIRE(DrainWorker(h, GENERATE("w1", "w1:7701")).ok());
   CHECK(h.LastWork(worker).drain());
   const StreamId stream = h.Attach(HelloOptions{});
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   CHECK(h.ListOn(stream) == std::vector<std::string>{"w2"});
   CHECK(StatusOf(h).workers(0).state() == "draining");
 }
@@ -445,7 +445,7 @@ TEST_CASE("status names what waiting, live and kept jobs wait for", "[status]") 
   Harness h;
   h.Bye(h.Attach(HelloOptions{.job = "done", .nonce = 'a'}));
   const StreamId live = h.Attach(HelloOptions{.job = "live", .nonce = 'b'});
-  h.Report(live, {0, 0});
+  h.ReportAt(live, {0, 0});
   h.hold_compiles = true;
   h.Attach(HelloOptions{.job = "waits", .yaml = Yaml("seed=9\n"), .nonce = 'c'});
   const v1::ServiceStatus status = StatusOf(h);

@@ -125,7 +125,7 @@ TEST_CASE("a trainer sees the events of its own jobs, as far as they name no wor
   AttachAs(h, "eve", {.job = "y", .nonce = 'c'});
   const StreamId alice = AttachAs(h, "alice", {.world_size = 1, .nonce = 'd'});
   AttachAs(h, "eve", {.rank = 1, .nonce = 'e'});  // refused: the job is not hers
-  h.Report(alice, {0, 0});
+  h.ReportAt(alice, {0, 0});
   v1::Report report;
   report.mutable_next();
   report.mutable_counters()->set_moved_failed(1);

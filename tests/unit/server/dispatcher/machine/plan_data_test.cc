@@ -40,7 +40,7 @@ void Tell(Harness& h, StreamId worker) {
 
 /// What a consumer is told that wants batches now.
 std::string WhyNow(Harness& h, StreamId stream) {
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   return h.WhyOn(stream);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("a worker that may get every dataset of a plan keeps hope up", "[plan_
     plan.set_error("dataset 'b' has damaged files");
     plan.set_error_code(static_cast<std::uint32_t>(StatusCode::kDataLoss));
     h.Work(failing, h.workers[failing]);
-    h.Report(stream, {0, 0});
+    h.ReportAt(stream, {0, 0});
   };
   SECTION("it is indexing one of them") {
     DatasetAt(h, other, "b").clear_digest();

@@ -43,7 +43,8 @@ TEST_CASE("beyond the limit of plans the one that was needed longest ago goes", 
   DispatcherOptions options;
   options.max_plans = 2;
   Transition transition(options, {Time{seconds(1000)}, 1'700'000'000}, [](const Update&) {});
-  Sessions sessions(transition);
+  WorkerLists lists(transition);
+  Sessions sessions(transition, lists);
   ColumnWork columns(transition);
   PlanRequests plans(transition, sessions, columns);
   const auto ask = [&](const char* key) {

@@ -57,11 +57,11 @@ TEST_CASE("all ranks of a job end where no worker is left whose files are whole"
   const StreamId first = h.Attach(HelloOptions{.rank = 0, .nonce = 'a'});
   const StreamId second = h.Attach(HelloOptions{.rank = 1, .nonce = 'b'});
   FailPlan(h, w1);
-  h.Report(first, {0, 0});
+  h.ReportAt(first, {0, 0});
   h.Advance(seconds(1));
   CHECK(h.ListOn(first) == std::vector<std::string>{"w2"});
   FailPlan(h, w2);
-  h.Report(second, {0, 0});
+  h.ReportAt(second, {0, 0});
   for (const StreamId stream : {first, second}) {
     CHECK(h.ClosedWith(stream).code() == StatusCode::kDataLoss);
     CHECK_THAT(h.ClosedWith(stream).message(), Contains("b.bin"));
@@ -77,7 +77,7 @@ TEST_CASE("a reason that several workers have is told once, after all their name
   const StreamId stream = h.Attach(HelloOptions{});
   FailPlan(h, w1);
   FailPlan(h, w2);
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   CHECK_THAT(h.ClosedWith(stream).message(),
              Contains(std::string("worker w1 at w1:7701, worker w2 at w2:7701: ") + kDamage) &&
                  !Contains(";"));
@@ -150,15 +150,15 @@ TEST_CASE("a job waits for workers that may still come to serve it", "[prospects
   SECTION("one that is silent, until it is forgotten") {
     h.StopWorker(w2);
     h.Advance(seconds(5));
-    h.Report(stream, {0, 0});
+    h.ReportAt(stream, {0, 0});
     CHECK(h.IsOpen(stream));
     h.Advance(seconds(60));
-    h.Report(stream, {0, 0});
+    h.ReportAt(stream, {0, 0});
     CHECK(h.ClosedWith(stream).code() == StatusCode::kDataLoss);
     return;
   }
   h.Work(w2, other);
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   CHECK(h.IsOpen(stream));
   h.Advance(seconds(1));
   CHECK(h.ListOn(stream).empty());
@@ -169,7 +169,7 @@ TEST_CASE("a plan that fails of something else than damage lets the job wait", "
   const StreamId w1 = h.AddWorker("w1");
   const StreamId stream = h.Attach(HelloOptions{});
   FailPlan(h, w1, StatusCode::kFailedPrecondition);
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   CHECK(h.IsOpen(stream));
   CHECK_THAT(h.WhyOn(stream), Contains("its plan failed"));
 }

@@ -20,7 +20,8 @@ struct Waiting {
   }
 
   Transition transition{{}, {Time{seconds(1000)}, 1'700'000'000}, [](const Update&) {}};
-  Sessions sessions{transition};
+  WorkerLists lists{transition};
+  Sessions sessions{transition, lists};
 };
 
 TEST_CASE("a session is told once what it waits for, and again when that changes", "[sessions]") {

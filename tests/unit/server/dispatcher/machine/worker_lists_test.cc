@@ -55,10 +55,11 @@ void AddIdle(Harness& h, int count) {
   }
 }
 
-/// Adds so many jobs of one consumer each, which share the workers.
+/// Adds so many jobs of one consumer each, which share the workers and stay.
 void AddOthers(Harness& h, int count) {
   for (int i = 0; i < count; ++i) {
-    h.Attach(HelloOptions{.job = "other" + std::to_string(i), .nonce = static_cast<char>('A' + i)});
+    h.talking.push_back(h.Attach(
+        HelloOptions{.job = "other" + std::to_string(i), .nonce = static_cast<char>('A' + i)}));
   }
 }
 
@@ -76,7 +77,7 @@ TEST_CASE("a list comes in the message of the Welcome, also if it is empty", "[l
     CHECK(welcome->list().number() == 1);
     CHECK(welcome->list().workers_size() == (stream == one ? 1 : 0));
   }
-  const v1::WorkerRef& worker = h.ListsOn(one)[0].workers(0);
+  const v1::WorkerRef worker = h.ListsOn(one)[0].workers(0);
   CHECK(worker.address() == "w1:7701");
   CHECK(worker.host_id() == "w");
   CHECK(FromProto(worker.id()) == IdOf(h, "w1"));
@@ -100,7 +101,7 @@ TEST_CASE("a consumer is told at once when its list changes, and the number rise
           "[list]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
-  h.talking = {stream};
+  h.talking.push_back(stream);
   h.Advance(seconds(1));
   const StreamId worker = h.AddWorker("w1");
   REQUIRE(h.ListsOn(stream).size() == 2);
@@ -117,7 +118,7 @@ TEST_CASE("an address that changes is a change of the list", "[list]") {
   Harness h;
   const StreamId worker = h.AddWorker("w1");
   const StreamId stream = h.Attach(HelloOptions{});
-  h.talking = {stream};
+  h.talking.push_back(stream);
   h.Advance(seconds(2));
   REQUIRE(h.ListsOn(stream).size() == 1);  // nothing has changed
   h.workers[worker].mutable_self()->set_address("w9:7701");
@@ -134,7 +135,7 @@ TEST_CASE("a list is sent at most 4 times a second", "[list]") {
     h.Do(h.dispatcher->OnTick(h.now));
   }
   CHECK(h.ListsOn(stream).size() <= 5);
-  h.talking = {stream};
+  h.talking.push_back(stream);
   h.Advance(seconds(1));
   CHECK(h.ListOn(stream).size() == 100);  // the last change was not forgotten
 }
@@ -143,9 +144,9 @@ TEST_CASE("a consumer without a usable worker is told why, and the list that com
           "[list]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
-  h.Report(stream, {0, 0});
+  h.ReportAt(stream, {0, 0});
   CHECK_THAT(h.WhyOn(stream), Contains("no worker has the dataset stdlib: no worker is connected"));
-  h.talking = {stream};
+  h.talking.push_back(stream);
   h.Advance(seconds(1));
   h.AddWorker("w1");
   CHECK(h.ListOn(stream) == Names{"w1"});
@@ -159,7 +160,7 @@ TEST_CASE("a consumer that has all batches that it wants needs no worker", "[lis
   ToProto(Position{1, 72}, report.mutable_next());
   report.set_buffered_batches(11);  // the last step of an epoch, and 10 of the next one
   h.Report(stream, report);
-  CHECK(h.WhyOn(stream).empty());
+  CHECK_THAT(h.WhyOn(stream), !Contains("no worker"));
   report.set_buffered_batches(10);
   h.Report(stream, report);
   CHECK_THAT(h.WhyOn(stream), Contains("no worker"));
@@ -171,7 +172,7 @@ TEST_CASE("a worker that is silent for 3 s or loses its stream leaves the list",
   const StreamId silent = h.AddWorker("w1");
   h.AddWorker("w2");
   const StreamId stream = h.Attach(HelloOptions{});
-  h.talking = {stream};
+  h.talking.push_back(stream);
   h.StopWorker(silent);
   h.Advance(milliseconds(2500));
   CHECK(h.ListOn(stream).size() == 2);
@@ -196,7 +197,7 @@ TEST_CASE("a loopback address goes only to consumers of its host", "[list][addre
   const StreamId near = h.Attach(HelloOptions{.rank = 0, .host_id = "h7", .nonce = 'a'});
   const StreamId far = h.Attach(HelloOptions{.rank = 1, .host_id = "h8", .nonce = 'b'});
   const StreamId unknown = h.Attach(HelloOptions{.job = "y", .host_id = "", .nonce = 'c'});
-  for (const StreamId s : {near, far, unknown}) h.Report(s, {0, 0});
+  for (const StreamId s : {near, far, unknown}) h.ReportAt(s, {0, 0});
   CHECK(h.ListOn(near).size() == 1);
   CHECK(h.ListOn(far).empty());
   CHECK(h.ListOn(unknown).empty());
@@ -235,7 +236,7 @@ TEST_CASE("sessions that need the same batches have the same members, and others
   const StreamId b = h.Attach(HelloOptions{.job = "b", .where = "host8:1", .nonce = 'b'});
   const StreamId replica = h.Attach(HelloOptions{.job = "a", .nonce = 'c', .replica = 1});
   const StreamId rank = h.Attach(HelloOptions{.job = "a", .rank = 1, .nonce = 'd'});
-  h.talking = {a, b, replica, rank};
+  h.talking.insert(h.talking.end(), {a, b, replica, rank});
   for (int i = 0; i < 24; ++i) h.AddWorker("w" + std::to_string(i));
   h.Advance(seconds(1));
   REQUIRE(h.ListOn(a).size() == 8);
@@ -248,7 +249,7 @@ TEST_CASE("a consumer keeps its members when other workers come and go", "[list]
   Harness h;
   AddOthers(h, 30);
   const StreamId stream = h.Attach(HelloOptions{});
-  h.talking = {stream};
+  h.talking.push_back(stream);
   for (int i = 0; i < 24; ++i) h.AddWorker("w" + std::to_string(i));
   h.Advance(seconds(1));
   const Names before = h.ListOn(stream);
@@ -271,7 +272,7 @@ TEST_CASE("a member that fails for a while stays, and one that fails for good le
   h.AddWorker("w1");
   h.AddWorker("w2");
   const StreamId stream = h.Attach(HelloOptions{});
-  h.talking = {stream};
+  h.talking.push_back(stream);
   h.Advance(seconds(1));
   v1::Report report = AtBegin();
   v1::Failing& failing = *report.add_failing();
@@ -298,7 +299,7 @@ TEST_CASE("if all workers fail a consumer for good, all are members while others
   h.workers[later].mutable_plans(0)->set_phase(v1::COMPILING);
   h.Work(later, h.workers[later]);
   const StreamId stream = h.Attach(HelloOptions{});
-  h.talking = {stream};
+  h.talking.push_back(stream);
   v1::Report report = AtBegin();
   for (const char* name : {"w1", "w2"}) {
     v1::Failing& failing = *report.add_failing();
@@ -317,7 +318,7 @@ TEST_CASE("if all workers fail a consumer for good, all are members while others
 TEST_CASE("the length follows the workers of a plan and the consumers that share them", "[list]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
-  h.talking = {stream};
+  h.talking.push_back(stream);
   for (int i = 0; i < 20; ++i) h.AddWorker("w" + std::to_string(i));
   h.Advance(seconds(1));
   CHECK(h.ListOn(stream).size() == 20);
@@ -346,7 +347,7 @@ TEST_CASE("a list doubles each second in which a loop waits while others are idl
   const StreamId stream = h.Attach(HelloOptions{});
   AddOthers(h, 40);
   AddIdle(h, 40);
-  h.talking = {stream};
+  h.talking.push_back(stream);
   h.Advance(milliseconds(500));
   REQUIRE(h.ListOn(stream).size() == 8);
   h.Report(stream, Short());
@@ -379,13 +380,13 @@ TEST_CASE("a list does not grow if nothing is asked, nobody waits or nobody is i
     for (auto& [id, worker] : h.workers) worker.set_idle_threads(0);
   }
   SECTION("only its members are idle") {
-    h.talking = {stream};
+    h.talking.push_back(stream);
     h.Advance(seconds(1));
     for (auto& [id, worker] : h.workers) {
       worker.set_idle_threads(Set(h.ListOn(stream)).contains(worker.name()) ? 1 : 0);
     }
   }
-  h.talking = {stream};
+  h.talking.push_back(stream);
   for (int i = 0; i < 5; ++i) {
     h.Advance(seconds(1));
     h.Report(stream, report);
@@ -415,7 +416,7 @@ TEST_CASE("the last members leave when they were not used for a minute", "[list]
   const StreamId stream = h.Attach(HelloOptions{});
   AddOthers(h, 40);
   AddIdle(h, 40);
-  h.talking = {stream};
+  h.talking.push_back(stream);
   v1::Report report = AtBegin();
   report.set_used(20);  // it says so at first, after a restart of the dispatcher
   h.Report(stream, report);
