@@ -92,6 +92,22 @@ void AskBook::Tell(Number worker, const std::set<std::uint64_t>& built,
   }
 }
 
+void AskBook::Comes(std::uint64_t step, Number worker) {
+  const auto found = steps_.find(step);
+  Ask* const ask = found == steps_.end() ? nullptr : found->second.Of(worker);
+  if (ask == nullptr || ask->built) return;
+  OfWorker& of = workers_.find(worker)->second;
+  of.open -= TakesSlot(*ask) ? 1 : 0;
+  ask->built = true;
+  of.open += TakesSlot(*ask) ? 1 : 0;
+}
+
+void AskBook::StoodStill(Duration more) {
+  for (auto& [step, asks] : steps_) {
+    for (Ask& ask : asks.all()) ask.due = ask.due + more;
+  }
+}
+
 const StepAsks* AskBook::Find(std::uint64_t step) const {
   const auto found = steps_.find(step);
   return found == steps_.end() ? nullptr : &found->second;

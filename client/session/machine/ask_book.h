@@ -80,8 +80,12 @@ class AskBook {
   /// twins.
   void Tell(Number worker, const std::set<std::uint64_t>& built,
             const std::set<std::uint64_t>& twins);
+  /// The step comes from the worker, so it is built, if the worker is asked for it.
+  void Comes(std::uint64_t step, Number worker);
   /// The loop has passed the steps before `next`.
   void Pass(std::uint64_t next) { free_.Pass(next); }
+  /// This process stood still for `more`, so no step is later for that.
+  void StoodStill(Duration more);
 
   const Steps& steps() const { return steps_; }
   /// nullptr if the step is not asked of anybody.

@@ -27,6 +27,9 @@ constexpr double kLate = 0.5;
 constexpr std::uint64_t kAsksForACopy = 20;
 /// If copies seldom win, there is one for so many asks.
 constexpr std::uint64_t kAsksForADoubtfulCopy = 80;
+/// If the next step is late by so much, its worker is taken to be stuck.
+constexpr double kStuckSeconds = 4;
+constexpr double kStuckBatches = 8;
 
 Duration ToDuration(double seconds) {
   constexpr double kLongest = 1e9;
@@ -39,12 +42,10 @@ Duration ToDuration(double seconds) {
 // --- Members -------------------------------------------------------------------------------------
 
 void Dealing::Estimate(Member& member) const {
-  const WorkerWord& word = *member.link->stream.word;
-  const double turns = std::max(1 / std::max(1.0, word.split),
-                                static_cast<double>(member.open + 1) /
-                                    std::max(kLeastThreads, word.threads));
-  member.finish = member.link->stream.round_trip + member.lag +
-                  (member.batch_seconds + member.lag) * turns;
+  const double split = std::max(1.0, member.link->stream.word->split);
+  const double turns = std::max(1 / split, static_cast<double>(member.open + 1) / member.threads);
+  member.finish =
+      member.link->stream.round_trip + member.lag + (member.batch_seconds + member.lag) * turns;
 }
 
 void Dealing::FindMedian() {
@@ -62,22 +63,21 @@ void Dealing::FindMedian() {
   median_seconds_ = *middle;
 }
 
-void Dealing::FindMembers(Time now) {
-  now_ = now;
+void Dealing::FindMembers() {
   members_.clear();
-  FindMedian();
   has_twins_ = false;
   for (WorkerLink* link : workers_.members()) {
     if (IsMutant(Mutant::kAsksBeforeFirstWord) && link->stream.id != 0 && !link->stream.spoke()) {
       link->stream.word = WorkerWord{.slots = 1};
     }
-    if (!link->stream.spoke() || !link->usable(now)) continue;
+    if (!link->stream.spoke() || !link->usable(now_)) continue;
     const WorkerWord& word = *link->stream.word;
     if (word.slots == 0) continue;
     const bool own = link->where.host_id == context_.options.hello.host_id();
     if (IsMutant(Mutant::kOwnHostOnly) && !own && !members_.empty()) continue;
     Member& member = members_.emplace_back();
     member.link = link;
+    member.threads = std::max(kLeastThreads, word.threads);
     member.known = word.batch_seconds > 0;
     member.batch_seconds = member.known ? word.batch_seconds
                            : IsMutant(Mutant::kUnknownTimeIsZero)
@@ -86,16 +86,17 @@ void Dealing::FindMembers(Time now) {
     member.lag = ToSeconds(link->stream.lag);
     const AskBook::OfWorker& asked = asks_.Of(link->where.id);
     member.open = asked.open;
-    auto slots = word.slots;
+    std::uint64_t slots = word.slots;
     if (!member.known) {
-      slots = std::min<std::uint64_t>(slots, static_cast<std::uint64_t>(std::ceil(word.threads)));
+      slots = std::min(slots, static_cast<std::uint64_t>(std::ceil(member.threads)));
     }
-    if (link->on_trial()) slots = asked.steps.empty() ? 1 : 0;
-    if (asked.runs >= kMostRuns || asked.steps.size() >= kMostSteps) slots = 0;
+    member.trial_used = link->on_trial() && !asked.steps.empty();
+    if (link->on_trial()) slots = member.trial_used ? 0 : 1;
+    if (asked.runs >= kMostRuns - kSpareRuns || asked.steps.size() >= kMostSteps) slots = 0;
     member.free = slots - std::min(slots, member.open);
     if (member.known) {
       const double most = std::min(kMostDealt, static_cast<double>(slots) / 4);
-      const double deal = kDealSeconds * word.threads / word.batch_seconds;
+      const double deal = kDealSeconds * member.threads / word.batch_seconds;
       member.deal = static_cast<std::uint64_t>(std::max(1.0, std::min(deal, most)));
     }
     Estimate(member);
@@ -125,19 +126,24 @@ bool Dealing::InTime(const Member& member, std::uint64_t step) const {
 }
 
 void Dealing::Deal(Time now) {
+  now_ = now;
   wants_more_ = false;
-  const FreeSteps& free = asks_.free();
   const std::uint64_t end = std::min(attach_.steps().end(), stock_.next() + kReach);
-  if (free.At(0) >= end) return;
-  FindMembers(now);
+  if (asks_.free().At(0) >= end) return;
+  FindMedian();
+  FindMembers();
   if (members_.empty()) {
     fastest_ = 0;
-    wants_more_ = InReach(free.At(0));
+    if (InReach(asks_.free().At(0))) WantsMore();
     return;
   }
+  DealFree();
+}
+
+void Dealing::DealFree() {
   // Steps that no member may build are passed over.
   for (std::uint64_t passed = 0;;) {
-    const std::uint64_t step = free.At(passed);
+    const std::uint64_t step = asks_.free().At(passed);
     fastest_ = Fastest([](const Member&) { return true; })->finish;
     if (!InReach(step)) return;
     const bool hopeless = workers_.TriedBy(step) >= kWorkersTryCode;
@@ -149,10 +155,10 @@ void Dealing::Deal(Time now) {
     std::uint64_t at = passed;
     Member* const member = Choose(step, at);
     if (member == nullptr) {
-      wants_more_ = true;
+      WantsMore();
       return;
     }
-    const std::uint64_t chosen = free.At(at);
+    const std::uint64_t chosen = at == passed ? step : StepFor(*member, at);
     if (InReach(chosen)) {
       Give(*member, chosen);
     } else {
@@ -161,14 +167,19 @@ void Dealing::Deal(Time now) {
   }
 }
 
-Dealing::Member* Dealing::Choose(std::uint64_t step, std::uint64_t& skipped) {
+Dealing::Member* Dealing::ChooseForNext(std::uint64_t step) {
+  Member* const member =
+      Fastest([step](const Member& m) { return !m.trial_used && MayBuild(m, step); });
+  if (member != nullptr) return member;
+  return Fastest([step](const Member& m) { return MayBuild(m, step); });
+}
+
+Dealing::Member* Dealing::Choose(std::uint64_t step, std::uint64_t& at) {
   const bool is_next = step == stock_.next();
   if (has_twins_) {
     if (Member* const twin = TwinOf(step)) return twin;
   }
-  if (is_next && !IsMutant(Mutant::kNextNeedsSlot)) {
-    return Fastest([step](const Member& m) { return MayBuild(m, step); });
-  }
+  if (is_next && !IsMutant(Mutant::kNextNeedsSlot)) return ChooseForNext(step);
   Member* const fastest =
       Fastest([step](const Member& m) { return HasSlot(m) && MayBuild(m, step); });
   if (fastest == nullptr) return nullptr;
@@ -176,25 +187,40 @@ Dealing::Member* Dealing::Choose(std::uint64_t step, std::uint64_t& skipped) {
   for (Member& member : members_) {
     if (HasSlot(member) && MayBuild(member, step) && InTime(member, step)) return &member;
   }
-  if (is_next || IsMutant(Mutant::kNothingSkipped)) return fastest;
-  // Members that finish earlier take the steps before that of this one, once they have slots.
-  for (const Member& member : members_) {
-    if (member.finish >= fastest->finish) continue;
-    const double apart = (fastest->finish - member.finish) * member.link->stream.word->threads /
-                         std::max(1e-9, member.batch_seconds);
-    skipped += 1 + static_cast<std::uint64_t>(std::min(apart, static_cast<double>(kReach)));
-  }
+  if (!is_next && !IsMutant(Mutant::kNothingSkipped)) at += Skips(*fastest, step);
   return fastest;
+}
+
+std::uint64_t Dealing::Skips(const Member& member, std::uint64_t step) const {
+  std::uint64_t skips = 0;
+  for (const Member& other : members_) {
+    if (other.finish >= member.finish || !MayBuild(other, step)) continue;
+    const double builds =
+        (member.finish - other.finish) * other.threads / std::max(1e-9, other.batch_seconds);
+    skips += 1 + static_cast<std::uint64_t>(std::min(builds, static_cast<double>(kReach)));
+  }
+  return skips;
+}
+
+std::uint64_t Dealing::StepFor(const Member& member, std::uint64_t at) const {
+  std::uint64_t step = asks_.free().At(at);
+  while (!MayBuild(member, step) || workers_.TriedBy(step) >= kWorkersTryCode) {
+    step = asks_.free().At(++at);
+  }
+  return step;
 }
 
 void Dealing::Give(Member& member, std::uint64_t first) {
   const bool shared = has_twins_ && TwinOf(first) == &member;
   const bool in_time = InTime(member, first);
-  const std::uint64_t most = shared ? 1 : std::max<std::uint64_t>(1, std::min(member.deal, member.free));
-  for (std::uint64_t step = first; step < first + most; ++step) {
+  // Twins agree on a worker for each step.
+  const std::uint64_t most = has_twins_ ? 1 : std::min(member.deal, member.free);
+  AddAsk(member, first, AskKind::kFirst, shared);
+  for (std::uint64_t step = first + 1; step < first + most; ++step) {
     const bool goes_on = asks_.free().IsFree(step) && InReach(step) && MayBuild(member, step) &&
-                         (!in_time || InTime(member, step)) && (!has_twins_ || step == first);
-    if (step > first && !goes_on) return;
+                         workers_.TriedBy(step) < kWorkersTryCode &&
+                         (!in_time || InTime(member, step));
+    if (!goes_on) return;
     AddAsk(member, step, AskKind::kFirst, shared);
   }
 }
@@ -211,15 +237,19 @@ void Dealing::AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shar
   if (shared) return;
   ++member.open;
   member.free -= std::min<std::uint64_t>(member.free, 1);
-  if (link.on_trial()) member.free = 0;
+  if (link.on_trial()) {
+    member.free = 0;
+    member.trial_used = true;
+  }
   Estimate(member);
 }
 
 // --- Twins ---------------------------------------------------------------------------------------
 
 Dealing::Member* Dealing::TwinOf(std::uint64_t step) {
-  return Fastest([step](const Member& m) {
-    return m.link->stream.word->twins.contains(step) && MayBuild(m, step);
+  return Fastest([&](const Member& m) {
+    return m.link->stream.word->twins.contains(step) && MayBuild(m, step) && !m.trial_used &&
+           HasPlace(m);
   });
 }
 
@@ -239,8 +269,8 @@ Dealing::Member* Dealing::TwinsChoice(std::uint64_t step, const Member& fastest)
 
 std::uint64_t Dealing::RankOf(std::uint64_t step, Number worker) const {
   const Position at = attach_.steps().At(step);
-  const std::string text = fmt::format("{}/{}/{}", at.epoch,
-                                       attach_.steps().arithmetic().Step(at), worker.ToString());
+  const std::string text =
+      fmt::format("{}/{}/{}", at.epoch, attach_.steps().arithmetic().Step(at), worker.ToString());
   return Xxh3_64(std::as_bytes(std::span(text)));
 }
 
@@ -281,9 +311,10 @@ void Dealing::MoveToTwins(WorkerLink& link, Time now) {
 // --- Late steps ----------------------------------------------------------------------------------
 
 void Dealing::Look(Time now) {
-  looked_ = now;
-  FindMembers(now);
+  looked_ = now_ = now;
+  FindMedian();
   FindLags();
+  FindMembers();
   CopyLate();
 }
 
@@ -296,8 +327,8 @@ void Dealing::FindLags() {
       if (now_ <= ask.due) continue;
       WorkerLink& link = *workers_.Find(ask.worker);
       const double told = link.stream.spoke() ? link.stream.word->batch_seconds : 0;
-      const double patience = ask.known ? std::max(*median_seconds_, told) / 4
-                                        : 2 * *median_seconds_ + 1;
+      const double patience =
+          ask.known ? std::max(*median_seconds_, told) / 4 : 2 * *median_seconds_ + 1;
       if (ToSeconds(now_ - ask.due) <= patience) continue;
       link.stream.lag = std::max(link.stream.lag, now_ - ask.due);
     }
@@ -311,8 +342,10 @@ bool Dealing::MayCopy(std::uint64_t step, const StepAsks& asks, double late,
   if (to.finish > late && !IsMutant(Mutant::kCopyToLateMember)) return false;
   if (NeededIn(step) > to.finish + *median_seconds_) return false;  // nobody will wait for it
   if (copies_won_ < 0.5) {
+    // A worker may have got stuck all the same.
+    const bool stuck = late >= std::max(kStuckSeconds, kStuckBatches * *median_seconds_);
     return is_next && asks.all().size() == 1 &&
-           asks_.made() >= copied_at_ + kAsksForADoubtfulCopy;
+           (stuck || asks_.made() >= copied_at_ + kAsksForADoubtfulCopy);
   }
   return is_next || asks_.made(AskKind::kCopy) * kAsksForACopy < asks_.made();
 }
@@ -335,10 +368,9 @@ void Dealing::CopyLate() {
     const double late = ToSeconds(now_ - asks.all().back().due);
     Member* const to = Fastest([&](const Member& m) {
       return m.known && !m.link->on_trial() && asks.Of(m.link->where.id) == nullptr &&
-             asks_.Of(m.link->where.id).runs < kMostRuns && MayBuild(m, step);
+             HasPlace(m) && MayBuild(m, step);
     });
-    if (to == nullptr) return;
-    if (!MayCopy(step, asks, late, *to)) continue;
+    if (to == nullptr || !MayCopy(step, asks, late, *to)) continue;
     AddAsk(*to, step, AskKind::kCopy, false);
     copied_at_ = asks_.made();
   }
@@ -351,6 +383,7 @@ void Dealing::OnArrived(const StepAsks& ended, Number from) {
 
 void Dealing::AddTimes(NextDue& next) const {
   if (!asks_.steps().empty() || wants_more_) next.At(looked_ + kLookEvery);
+  if (wanted_) next.At(*wanted_ + kAsksFor);
 }
 
 }  // namespace millrace::client

@@ -37,7 +37,13 @@ class Dealing {
   /// Runs and steps that one want list may name.
   static constexpr std::uint64_t kMostRuns = 256;
   static constexpr std::uint64_t kMostSteps = 4096;
+  /// Of these runs, so many are left for the loop's next step, for copies and for twins, and for
+  /// runs that fall apart because a batch in their middle comes first.
+  static constexpr std::uint64_t kSpareRuns = 16;
   static constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+  /// Others are told for so long that a step finds no slot. So they are not told twice for each
+  /// batch that is built.
+  static constexpr Duration kAsksFor = std::chrono::milliseconds(250);
 
   Dealing(const SessionContext& context, const Attach& attach, const Stock& stock,
           const LoopPace& pace, WorkerBook& workers, AskBook& asks)
@@ -62,6 +68,8 @@ class Dealing {
 
   /// Whether a free step within reach found no slot at the last dealing.
   bool wants_more() const { return wants_more_; }
+  /// Whether that has been so within kAsksFor, as dispatcher and workers are told.
+  bool asks(Time now) const { return wants_more_ || (wanted_ && now < *wanted_ + kAsksFor); }
   void AddTimes(NextDue& next) const;
 
  private:
@@ -70,7 +78,9 @@ class Dealing {
   struct Member {
     WorkerLink* link = nullptr;
     double batch_seconds = 0;  // t
+    double threads = 1;        // h
     bool known = false;        // it has built before
+    bool trial_used = false;   // on trial, and has the one step that it gets
     double lag = 0;
     std::uint64_t open = 0;  // steps that are asked and take a slot: o
     std::uint64_t free = 0;  // slots that are left
@@ -78,19 +88,35 @@ class Dealing {
     double finish = 0;       // when one more step is here: f
   };
 
-  void FindMembers(Time now);
+  /// Sees to wants_more(), too.
+  void DealFree();
+  void WantsMore() {
+    wants_more_ = true;
+    wanted_ = now_;
+  }
+  void FindMembers();
   void Estimate(Member& member) const;
   void FindMedian();
   static bool HasSlot(const Member& member) { return member.free >= member.deal; }
+  /// Whether a list to the member has a place for one more run.
+  bool HasPlace(const Member& member) const {
+    return asks_.Of(member.link->where.id).runs < kMostRuns;
+  }
   static bool MayBuild(const Member& member, std::uint64_t step) {
     return !member.link->tried.contains(step) || IsMutant(Mutant::kFailedPlaceGivenAgain);
   }
   double NeededIn(std::uint64_t step) const { return pace_.NeededIn(step - stock_.next(), now_); }
   bool InReach(std::uint64_t step) const;
   bool InTime(const Member& member, std::uint64_t step) const;
-  /// The member for `step`, which is `skipped` free steps behind the lowest one, or for a later
-  /// step, whose place among the free ones is then in `skipped`. nullptr if no member has a slot.
-  Member* Choose(std::uint64_t step, std::uint64_t& skipped);
+  /// The member for `step`, which is the free one behind `at` others, or for a later step, whose
+  /// place among the free ones is then in `at`. nullptr if no member has a slot.
+  Member* Choose(std::uint64_t step, std::uint64_t& at);
+  /// The member for the loop's next step, which waits for nothing.
+  Member* ChooseForNext(std::uint64_t step);
+  /// How many free steps a member leaves to those that finish earlier and have no slot now.
+  std::uint64_t Skips(const Member& member, std::uint64_t step) const;
+  /// The first step from the free one behind `at` others on that the member may build.
+  std::uint64_t StepFor(const Member& member, std::uint64_t at) const;
   /// The member with the least finish of those for which `of` is true; nullptr if there is none.
   template <class Of>
   Member* Fastest(Of of);
@@ -119,10 +145,11 @@ class Dealing {
   double fastest_ = 0;                    // the least finish
   bool has_twins_ = false;
   bool wants_more_ = false;
+  std::optional<Time> wanted_;  // when a step last found no slot
   Time looked_;
 
-  double copies_won_ = 1;            // which part of the last copies came first
-  std::uint64_t copied_at_ = 0;      // AskBook::made() at the last copy
+  double copies_won_ = 1;        // which part of the last copies came first
+  std::uint64_t copied_at_ = 0;  // AskBook::made() at the last copy
 };
 
 }  // namespace millrace::client

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <unordered_map>
 
 #include "common/base/mutant.h"
 #include "common/transport/convert/compression.h"
@@ -10,7 +9,7 @@
 namespace millrace::client {
 namespace {
 
-/// A batch may be this much larger than the mean of those before it.
+/// The first batch may be this much larger than the dispatcher's estimate.
 constexpr double kSpareBytes = 1.25;
 
 }  // namespace
@@ -26,56 +25,78 @@ Grants::Grants(SessionContext& context, const Attach& attach, const Stock& stock
 
 void Grants::GiveCredit() {
   std::uint64_t spoken_for = stock_.held_bytes();
-  for (const auto& [id, link] : workers_.all()) {
-    if (link.stream.id == 0) continue;
+  for (WorkerLink* const link : workers_.open()) {
     // Credit cannot be taken back. It counts until the worker has used it, or its stream is closed.
-    spoken_for += link.stream.receiving_bytes + link.credit_left();
+    spoken_for += link->stream.receiving_bytes + link->credit_left();
+    link->stream.wanted_bytes = 0;
   }
   std::uint64_t free = context_.ahead_bytes - std::min(context_.ahead_bytes, spoken_for);
-  const double batch = kSpareBytes * stock_.MeanBytes();
+  const std::uint64_t next = stock_.next();
   const std::uint64_t until = Until();
-  std::unordered_map<Number, double> wanted;  // bytes
   for (const auto& [step, asks] : asks_.steps()) {
     if (step >= until) return;
     for (const Ask& ask : asks.all()) {
       WorkerLink& link = *workers_.Find(ask.worker);
-      if (link.stream.id == 0) continue;
+      WorkerLink::StreamFacts& stream = link.stream;
+      if (stream.id == 0) continue;
+      if (step == next) {
+        // It needs no credit, but its worker has to know.
+        if (stream.told_next != next) stream.stale = stream.urgent = true;
+        continue;
+      }
       // The worker may send it now, and has not been told.
-      if (ask.built && step >= link.stream.told_until) link.stream.stale = link.stream.urgent = true;
-      double& bytes = wanted[ask.worker];
-      bytes += batch;
-      const auto enough = std::min(std::max(stock_.largest_bytes(), static_cast<std::uint64_t>(bytes)),
-                                   link.credit_limit.bytes());
-      const std::uint64_t left = link.credit_left();
-      if (left >= enough) continue;
-      const std::uint64_t granted =
-          IsMutant(Mutant::kCreditBeyondMemory) ? 8 * enough : std::min(enough - left, free);
-      if (granted == 0) continue;
-      link.stream.credit += granted;
-      free -= std::min(free, granted);
-      link.stream.stale = true;
-      // A worker that still has some goes on with that.
-      if (ask.built || left < stock_.largest_bytes()) link.stream.urgent = true;
+      if (ask.built && step >= stream.told_until) stream.stale = stream.urgent = true;
+      free -= GiveFor(link, ask.built, free);
     }
   }
 }
 
+std::uint64_t Grants::GiveFor(WorkerLink& link, bool built, std::uint64_t free) {
+  const std::uint64_t largest = stock_.largest_bytes();
+  const double mean = stock_.MeanBytes();
+  // Batches are sent whole, so credit for a part of one would lie idle. What is left waits until it
+  // suffices for this step, and goes to none that is needed later. For the first batches nobody
+  // knows how much they need.
+  const bool known = largest > 0;
+  double& wanted = link.stream.wanted_bytes;
+  wanted += wanted == 0 && known ? static_cast<double>(largest) : known ? mean : kSpareBytes * mean;
+  const std::uint64_t enough =
+      std::min(static_cast<std::uint64_t>(wanted), link.credit_limit.bytes());
+  const std::uint64_t left = link.credit_left();
+  if (left >= enough) return 0;
+  if (known && enough - left > free && !IsMutant(Mutant::kCreditBeyondMemory)) return free;
+  const std::uint64_t granted =
+      IsMutant(Mutant::kCreditBeyondMemory) ? 8 * enough : std::min(enough - left, free);
+  if (granted == 0) return 0;
+  link.stream.credit += granted;
+  link.stream.stale = true;
+  // A worker that still has some goes on with that.
+  if (built || left < largest) link.stream.urgent = true;
+  return std::min(free, granted);
+}
+
 void Grants::SendWantsWhereDue(Time now) {
-  for (auto& [id, link] : workers_.all()) {
-    WorkerLink::StreamFacts& stream = link.stream;
-    if (stream.id == 0 || stream.writing || !stream.stale) continue;
-    if (stream.told != Time{} && now < stream.told + WantsApart(link)) continue;
+  due_.reset();
+  for (WorkerLink* const link : workers_.open()) {
+    WorkerLink::StreamFacts& stream = link->stream;
+    if (stream.writing || !stream.stale) continue;
+    const Time due = stream.told == Time{} ? now : stream.told + WantsApart(*link);
+    if (now < due) {
+      due_ = due_ ? std::min(*due_, due) : due;
+      continue;
+    }
     if (!stream.owes) stream.heard = stream.telling_since = now;
-    stream.owes = !asks_.Of(id).steps.empty();
+    stream.owes = !asks_.Of(link->where.id).steps.empty();
     stream.stale = stream.urgent = false;
     stream.told = now;
+    stream.told_next = stock_.next();
     stream.told_until = Until();
     stream.writing = true;
-    context_.actions.Put(SendWants{stream.id, MakeWants(link)});
+    context_.actions.Put(SendWants{stream.id, MakeWants(*link, now)});
   }
 }
 
-v1::WantList Grants::MakeWants(const WorkerLink& link) const {
+v1::WantList Grants::MakeWants(const WorkerLink& link, Time now) const {
   v1::WantList wants;
   wants.set_fingerprint(attach_.admission()->fingerprint.ToString());
   ToProto(attach_.session(), wants.mutable_session());
@@ -87,7 +108,7 @@ v1::WantList Grants::MakeWants(const WorkerLink& link) const {
   wants.set_world_size(context_.options.hello.world_size());
   wants.set_rank(context_.options.hello.rank());
   wants.set_compression(ToProto(context_.options.compression));
-  wants.set_asks(dealing_.wants_more());
+  wants.set_asks(dealing_.asks(now));
   ToProto(attach_.steps().At(Until()), wants.mutable_until());
   const std::set<std::uint64_t>& steps = asks_.Of(link.where.id).steps;
   for (auto step = steps.begin(); step != steps.end();) {
@@ -95,18 +116,14 @@ v1::WantList Grants::MakeWants(const WorkerLink& link) const {
     std::uint64_t end = first;
     while (step != steps.end() && *step == end) ++step, ++end;
     for (std::uint64_t at = first; at < end;) {
+      // If a step is not named now, it is when those before it are here.
+      if (wants.runs_size() == static_cast<int>(Dealing::kMostRuns)) return wants;
       v1::Run& run = *wants.add_runs();
       run = attach_.steps().RunAt(at, static_cast<std::uint32_t>(end - at));
       at += run.steps();
     }
   }
   return wants;
-}
-
-void Grants::AddTimes(NextDue& next) const {
-  for (const auto& [id, link] : workers_.all()) {
-    if (link.stream.id != 0 && link.stream.stale) next.At(link.stream.told + WantsApart(link));
-  }
 }
 
 }  // namespace millrace::client

@@ -4,6 +4,9 @@
 // Not thread-safe: part of the session's state machine.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "client/session/machine/ask_book.h"
 #include "client/session/machine/attach.h"
 #include "client/session/machine/dealing.h"
@@ -28,13 +31,19 @@ class Grants {
   void GiveCredit();
   void SendWantsWhereDue(Time now);
 
-  void AddTimes(NextDue& next) const;
+  /// When the next want list is due that waits for its time.
+  void AddTimes(NextDue& next) const {
+    if (due_) next.At(*due_);
+  }
 
  private:
   static Duration WantsApart(const WorkerLink& link) {
     return link.stream.urgent ? kUrgentWantsApart : kWantsApart;
   }
-  v1::WantList MakeWants(const WorkerLink& link) const;
+  /// Gives credit for one more step of the worker, of `free` bytes. Returns how many of these are
+  /// for steps that are needed later no more.
+  std::uint64_t GiveFor(WorkerLink& link, bool built, std::uint64_t free);
+  v1::WantList MakeWants(const WorkerLink& link, Time now) const;
   /// The step from which on batches may be built, but not sent.
   std::uint64_t Until() const { return stock_.next() + stock_.window(); }
 
@@ -44,6 +53,8 @@ class Grants {
   const AskBook& asks_;
   const Dealing& dealing_;
   WorkerBook& workers_;
+
+  std::optional<Time> due_;  // of the first want list that waits for its time
 };
 
 }  // namespace millrace::client

@@ -8,45 +8,66 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/mutant.h"
 #include "common/base/time.h"
 
 namespace millrace::client {
 
 class LoopPace {
  public:
+  static constexpr std::size_t kTimes = 64;
+
   /// The loop asks for the next step. Only the first of several calls between two OnTaken counts.
   void OnAsks(Time now) {
-    if (asks_) return;
+    if (!asks_ && !IsMutant(Mutant::kLoopWaitsCounted)) Count(now);
     asks_ = true;
-    if (taken_ == Time{}) return;
-    double& place = times_[count_++ % times_.size()];
-    sum_ += ToSeconds(now - taken_) - place;
-    place = ToSeconds(now - taken_);
   }
   /// The loop takes the step. Time that it waited does not count.
   void OnTaken(Time now) {
-    OnAsks(now);
+    if (!asks_ || IsMutant(Mutant::kLoopWaitsCounted)) Count(now);
     asks_ = false;
     taken_ = now;
   }
-
-  /// The mean of the last 64 times from taking a step to asking for the next one; 0 before the
-  /// first.
-  double step_seconds() const {
-    if (count_ == 0) return 0;
-    return std::max(0.0, sum_ / static_cast<double>(std::min(count_, times_.size())));
+  /// This process stood still for `more`, which is not time of a step.
+  void StoodStill(Duration more) {
+    if (taken_ != Time{}) taken_ = taken_ + more;
   }
+
+  /// The mean of the last kTimes times from taking a step to asking for the next one; 0 before the
+  /// first.
+  double step_seconds() const { return mean_; }
   /// Seconds until the loop needs the step that comes `ahead` steps after the next one.
   double NeededIn(std::uint64_t ahead, Time now) const {
-    const double step = step_seconds();
-    const double rest = asks_ ? 0 : std::max(0.0, step - ToSeconds(now - taken_));
-    return rest + static_cast<double>(ahead) * step;
+    const double rest = asks_ ? 0 : std::max(0.0, usual_ - ToSeconds(now - taken_));
+    return rest + static_cast<double>(ahead) * usual_;
   }
 
  private:
-  std::array<double, 64> times_{};
+  void Count(Time now) {
+    if (taken_ == Time{}) return;
+    times_[count_++ % kTimes] = ToSeconds(now - taken_);
+    const std::size_t count = std::min(count_, kTimes);
+    // A step that is long once, as for a compiler or for the validation between two epochs, says
+    // nothing of when the others are needed. If it did, too few workers would build for them.
+    const std::size_t long_ones = count < 2 ? 0 : (count + kTimesForALong - 1) / kTimesForALong;
+    std::array<double, kTimes> sorted = times_;
+    const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(count);
+    const auto first_long = end - static_cast<std::ptrdiff_t>(long_ones);
+    if (long_ones > 0) std::nth_element(sorted.begin(), first_long, end);
+    double sum = 0;
+    for (auto time = sorted.begin(); time != first_long; ++time) sum += *time;
+    usual_ = sum / static_cast<double>(count - long_ones);
+    for (auto time = first_long; time != end; ++time) sum += *time;
+    mean_ = sum / static_cast<double>(count);
+  }
+
+  /// One of so many steps may be long without a change of what is usual.
+  static constexpr std::size_t kTimesForALong = 16;
+
+  std::array<double, kTimes> times_{};
   std::size_t count_ = 0;
-  double sum_ = 0;
+  double mean_ = 0;
+  double usual_ = 0;  // the mean without the longest ones
   bool asks_ = true;  // the loop has begun by asking
   Time taken_;
 };

@@ -1,5 +1,5 @@
 // The steps of one session, numbered from 0 at its start through all its epochs. With these
-// numbers, windows and leases that cross the end of an epoch are plain intervals of integers.
+// numbers, what lies ahead is a plain interval of integers, also across the end of an epoch.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -35,17 +35,17 @@ class RankSteps {
   std::uint64_t Index(Position at) const;
   Position At(std::uint64_t index) const;
   ExampleRange Examples(std::uint64_t index) const { return steps_.RankExamples(At(index), rank_); }
-  /// The run that begins at step `first` and has at most `steps` steps. It does not cross the end of
-  /// its epoch, and a cut last step is a run of its own. REQUIRES: `first` is less than end(), and
-  /// `steps` is not 0.
+  /// The run that begins at step `first` and has at most `steps` steps. It does not cross the end
+  /// of its epoch, and a cut last step is a run of its own. REQUIRES: `first` is less than end(),
+  /// and `steps` is not 0.
   v1::Run RunAt(std::uint64_t first, std::uint32_t steps) const;
   /// Whether every run ends before this step: it begins an epoch, or is a cut last step.
   bool BreaksRuns(std::uint64_t step) const;
 
-  /// Calls `take` with each step of this session that a run from the wire names, up to
+  /// Calls `take` with each step of this session that a run from the wire names, from `begin` to
   /// `end` - 1. Steps that are not of this session are left out.
   template <class Take>
-  void ForEach(const v1::Run& run, std::uint64_t end, Take take) const;
+  void ForEach(const v1::Run& run, std::uint64_t begin, std::uint64_t end, Take take) const;
 
  private:
   StepArithmetic steps_;
@@ -57,13 +57,14 @@ class RankSteps {
 };
 
 template <class Take>
-void RankSteps::ForEach(const v1::Run& run, std::uint64_t end, Take take) const {
+void RankSteps::ForEach(const v1::Run& run, std::uint64_t begin, std::uint64_t end,
+                        Take take) const {
   const Position at{run.epoch(), run.position()};
   if (run.steps() == 0 || !Contains(at)) return;
   const std::uint64_t first = Index(at);
   const std::uint64_t left = steps_.StepsFrom(at.example);
   const std::uint64_t last = std::min(end, first + std::min<std::uint64_t>(left, run.steps()));
-  for (std::uint64_t step = first; step < last; ++step) take(step);
+  for (std::uint64_t step = std::max(begin, first); step < last; ++step) take(step);
 }
 
 }  // namespace millrace::client

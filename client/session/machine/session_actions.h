@@ -55,10 +55,10 @@ using Action =
 /// The facts that the machine needs about a complete batch whose digest was checked.
 struct Arrival {
   Position at;
-  Digest128 digest;         // of header and payload
-  std::uint64_t bytes = 0;  // packed
+  Digest128 digest;              // of header and payload
+  std::uint64_t bytes = 0;       // packed
   std::uint64_t wire_bytes = 0;  // that came over a network for it, compressed or not
-  bool in_place = false;    // it lies where its worker built it
+  bool in_place = false;         // it lies where its worker built it
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;
   std::uint64_t first_example = 0;

@@ -26,8 +26,8 @@ class ActionOutlet {
   std::vector<Action> actions_;
 };
 
-/// Marks that something has changed: since the last report to the dispatcher, or since workers were
-/// last granted room, credit and streams.
+/// Marks that something has changed: since the last report to the dispatcher, or since steps were
+/// last dealt, and streams and credit given.
 class StaleMarks {
  public:
   void MarkReport() { report_ = true; }
@@ -37,7 +37,7 @@ class StaleMarks {
   /// Grants follow when a worker has little left to do, or after a short pause, so that one grant
   /// covers many batches.
   void MarkGrants() { grants_ = true; }
-  /// Grants follow at once, since a worker or a lease came or went.
+  /// Grants follow at once, since a worker came or went, or the loop's next step is lacking.
   void MarkGrantsDue() { grants_due_ = true; }
   void Granted() { grants_ = grants_due_ = false; }
   bool grants() const { return grants_; }

@@ -38,7 +38,8 @@ std::string SessionMachine::Dump() const {
     if (link.stream.spoke()) {
       const WorkerWord& word = *link.stream.word;
       out += fmt::format(
-          "  slots {} batch {:.6f} s threads {:.3f} split {} building {} twins {} round trip {:.6f} "
+          "  slots {} batch {:.6f} s threads {:.3f} split {} building {} twins {} round trip "
+          "{:.6f} "
           "s late {:.3f} s\n",
           word.slots, word.batch_seconds, word.threads, word.split, word.building.size(),
           word.twins.size(), link.stream.round_trip, ToSeconds(link.stream.lag));

@@ -13,6 +13,10 @@ namespace {
 // once a second. That time does not mean that others were silent.
 constexpr Duration kStoodStill = std::chrono::seconds(2);
 
+// All times for which workers are looked at come later than this after their cause. So a look so
+// often, and when one of the times known then is due, misses none.
+constexpr Duration kCheckEvery = std::chrono::milliseconds(500);
+
 // Steps are dealt so far apart, unless somebody waits: so that one look at all workers serves many
 // small batches.
 constexpr Duration kProvideApart = std::chrono::milliseconds(5);
@@ -45,6 +49,7 @@ void SessionMachine::Enter(Time now) {
   if (passed > kStoodStill) {
     const Duration more = passed - kReportEvery;
     attach_.StoodStill(more);
+    pace_.StoodStill(more);
     supply_.StoodStill(more, now);
     waits_.StoodStill(more);
   }
@@ -68,7 +73,8 @@ void SessionMachine::Provide(Time now) {
     dealing_.Deal(now);
     streams_.Open(now);
     grants_.GiveCredit();
-    if (std::exchange(wanted_more_, dealing_.wants_more()) != dealing_.wants_more()) {
+    if (const bool asks = dealing_.asks(now); asks != said_asks_) {
+      said_asks_ = asks;
       workers_.MarkStale(false);
       stale.MarkReport();
     }
@@ -211,8 +217,10 @@ void SessionMachine::OnTaken(Time now) {
   waits_.OnTaken(now);
   context_.stale.MarkReport();
   context_.stale.MarkGrants();
-  if (asks_.free().IsFree(stock_.next())) context_.stale.MarkGrantsDue();
-  workers_.MarkStale(false);
+  // A free next step is dealt at once. If it is asked for, its worker has to know that it is next.
+  if (stock_.next() != attach_.steps().end() && !stock_.holds(stock_.next())) {
+    context_.stale.MarkGrantsDue();
+  }
   Settle(now);
 }
 
@@ -225,10 +233,7 @@ void SessionMachine::SetWaiting(bool waiting, Time now) {
 
 void SessionMachine::SetLoopHolds(std::uint64_t batches, Time now) {
   Enter(now);
-  if (stock_.SetLoopHolds(batches)) {
-    context_.stale.MarkGrants();
-    workers_.MarkStale(false);
-  }
+  if (stock_.SetLoopHolds(batches)) context_.stale.MarkGrants();
   Settle(now);
 }
 
@@ -254,11 +259,22 @@ void SessionMachine::CheckTimes(Time now) {
     workers_.SetList(list_.Members());
     context_.stale.MarkGrantsDue();
   }
+  if (now >= check_at_) CheckWorkers(now);
+  if (tuning_.Due(now)) {
+    tuning_.Look(report_.Counted(), stock_, {workers_.members().size(), dealing_.wants_more()},
+                 now);
+  }
+}
+
+void SessionMachine::CheckWorkers(Time now) {
   supply_.CheckTimes(now);
   streams_.CloseUnused(now);
-  if (tuning_.Due(now)) {
-    tuning_.Look(report_.Counted(), stock_, {workers_.members().size(), dealing_.wants_more()}, now);
-  }
+  context_.stale.MarkGrants();
+  NextDue next(now);
+  supply_.AddTimes(next);
+  streams_.AddRetries(next);
+  next.At(now + kCheckEvery);
+  check_at_ = next.due();
 }
 
 Status SessionMachine::CheckReadTime(Time now) const {
@@ -283,7 +299,7 @@ Time SessionMachine::NextTick() const {
     grants_.AddTimes(next);
   }
   list_.AddTimes(next);
-  supply_.AddTimes(next);
+  next.At(check_at_);
   tuning_.AddTimes(next);
   if (waits_.waiting() && context_.options.read_timeout > Duration{0}) {
     next.At(waits_.waiting_since() + context_.options.read_timeout);

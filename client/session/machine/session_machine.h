@@ -144,6 +144,7 @@ class SessionMachine {
   /// Ends the session with `status`, unless it has ended already.
   void End(const Status& status);
   void CheckTimes(Time now);
+  void CheckWorkers(Time now);
   /// An error once the loop has waited for the next batch as long as it may.
   Status CheckReadTime(Time now) const;
   void SendReportWhereDue(Time now);
@@ -172,7 +173,8 @@ class SessionMachine {
   Waits waits_;
   Grants grants_;
   Time provided_;
-  bool wanted_more_ = false;  // as workers were told
+  bool said_asks_ = false;  // that a step finds no slot, as others were told
+  Time check_at_;           // when silences, unused streams and retries have to be looked at
   SessionTuning tuning_;
   std::uint64_t tuning_told_ = 0;  // SessionTuning::changes() as the dispatcher knows them
   const SessionReport report_;

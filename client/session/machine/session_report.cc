@@ -7,18 +7,25 @@
 #include "common/transport/convert/wait_causes.h"
 
 namespace millrace::client {
+namespace {
+
+/// Failing workers that one report may name.
+constexpr int kMaxFailing = 1024;
+
+}  // namespace
 
 v1::Report SessionReport::Make(bool ended, Time now) const {
   const auto& [attach, list, stock, asks, workers, supply, dealing, streams, pace, waits] = parts_;
   v1::Report report;
   ToProto(attach.steps().At(stock.next()), report.mutable_next());
-  report.set_asks(!ended && dealing.wants_more());
+  report.set_asks(!ended && dealing.asks(now));
   report.set_step_ms(1e3 * pace.step_seconds());
   report.set_used(static_cast<std::uint32_t>(streams.MembersUsed()));
   report.set_list(list.NumberOf(attach.highest_term()));
   AddAsks(now, report);
   for (const auto& [id, link] : workers.all()) {
     if (link.failing_until <= now && !link.refusal && link.tried.empty()) continue;
+    if (report.failing_size() == kMaxFailing) break;
     v1::Failing* failing = report.add_failing();
     ToProto(id, failing->mutable_worker());
     failing->set_remaining_seconds(std::max(0.0, ToSeconds(link.failing_until - now)));
@@ -37,8 +44,8 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
   }
   v1::Grants* grants = report.mutable_grants();
   grants->set_window(static_cast<std::uint32_t>(stock.window()));
-  for (const auto& [id, link] : workers.all()) {
-    grants->set_credit_bytes(grants->credit_bytes() + link.credit_left());
+  for (const WorkerLink* const link : workers.open()) {
+    grants->set_credit_bytes(grants->credit_bytes() + link->credit_left());
   }
   report.set_buffered_batches(static_cast<std::uint32_t>(stock.held_batches()));
   report.set_buffered_bytes(stock.held_bytes());

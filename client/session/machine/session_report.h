@@ -3,8 +3,8 @@
 // Not thread-safe: part of the session's state machine.
 #pragma once
 
-#include "client/session/machine/attach.h"
 #include "client/session/machine/ask_book.h"
+#include "client/session/machine/attach.h"
 #include "client/session/machine/dealing.h"
 #include "client/session/machine/loop_pace.h"
 #include "client/session/machine/stats.h"

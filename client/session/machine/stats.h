@@ -30,12 +30,12 @@ struct SessionStats {
   std::string device;            // describes the device, and names what could be faster, and why
   std::uint64_t duplicates = 0;  // batches that came twice
   std::uint64_t duplicate_mismatches = 0;  // batches that came twice with different digests
-  std::uint64_t asks_first = 0;     // steps that a worker was asked for
-  std::uint64_t asks_copy = 0;      // late steps that another worker was asked for, too
-  std::uint64_t asks_moved = 0;     // steps that went to a worker that has them for a twin
-  std::uint64_t moved_failed = 0;   // steps taken back from workers that failed,
-  std::uint64_t moved_drained = 0;  // that drained,
-  std::uint64_t moved_refused = 0;  // and that refused them
+  std::uint64_t asks_first = 0;            // steps that a worker was asked for
+  std::uint64_t asks_copy = 0;             // late steps that another worker was asked for, too
+  std::uint64_t asks_moved = 0;            // steps that went to a worker that has them for a twin
+  std::uint64_t moved_failed = 0;          // steps taken back from workers that failed,
+  std::uint64_t moved_drained = 0;         // that drained,
+  std::uint64_t moved_refused = 0;         // and that refused them
 
   std::uint64_t buffered_batches = 0;  // received, but not yet taken
   std::uint64_t buffered_bytes = 0;

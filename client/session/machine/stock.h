@@ -79,7 +79,7 @@ class Stock {
   std::uint64_t largest_bytes_ = 0;
   std::uint64_t arrived_ = 0;
   std::uint64_t loop_holds_ = 0;
-  SessionStats taken_;                       // counts of the batches that the loop has taken
+  SessionStats taken_;  // counts of the batches that the loop has taken
 };
 
 }  // namespace millrace::client

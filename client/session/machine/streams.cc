@@ -1,46 +1,56 @@
 #include "client/session/machine/streams.h"
 
-#include <algorithm>
+#include <vector>
 
 namespace millrace::client {
 
+void Streams::ChooseMore(Time now) {
+  std::size_t more = 0;
+  for (WorkerLink* link : workers_.members()) {
+    if (more == kAtOnce) return;
+    if (link->usable(now) && chosen_.insert(link->where.id).second) ++more;
+  }
+}
+
 void Streams::Open(Time now) {
   if (dealing_.wants_more() && now >= raised_ + kMoreEvery) {
-    // The first ones are given time to speak.
-    if (raised_ != Time{}) target_ = std::min(target_ + kAtOnce, workers_.members().size());
-    target_ = std::max(target_, kAtOnce);
+    ChooseMore(now);
     raised_ = now;
-    resting_.clear();
   }
-  std::size_t usable = 0;
-  for (WorkerLink* link : workers_.members()) {
-    if (usable >= target_) return;
-    if (!link->usable(now) || resting_.contains(link->where.id)) continue;
-    ++usable;
-    if (link->stream.id != 0) continue;
+  for (auto id = chosen_.begin(); id != chosen_.end();) {
+    WorkerLink* const link = workers_.Find(*id);
+    if (link == nullptr || !link->place) {
+      id = chosen_.erase(id);
+      continue;
+    }
+    ++id;
+    if (link->stream.id != 0 || !link->usable(now)) continue;
     workers_.Opened(*link, context_.actions.NewStream(), now);
     context_.actions.Put(OpenBatches{link->stream.id, link->where});
   }
 }
 
 void Streams::CloseUnused(Time now) {
-  for (auto& [id, link] : workers_.all()) {
-    if (link.stream.id == 0) continue;
-    if (!asks_.Of(id).steps.empty() || link.stream.writing) {
-      link.stream.unused_since = now;
-    } else if (now - link.stream.unused_since >= kCloseUnused) {
-      context_.actions.Put(CloseStream{link.stream.id, OkStatus()});
-      workers_.Closed(link);
-      resting_.insert(id);
+  const std::vector<WorkerLink*> open = workers_.open();
+  for (WorkerLink* const link : open) {
+    if (!asks_.Of(link->where.id).steps.empty() || link->stream.writing) {
+      link->stream.unused_since = now;
+    } else if (now - link->stream.unused_since >= kCloseUnused) {
+      context_.actions.Put(CloseStream{link->stream.id, OkStatus()});
+      workers_.Closed(*link);
+      chosen_.erase(link->where.id);
     }
   }
-  std::erase_if(resting_, [this](Number id) { return workers_.Find(id) == nullptr; });
 }
 
 void Streams::AddTimes(NextDue& next) const {
   if (dealing_.wants_more()) next.At(raised_ + kMoreEvery);
-  for (const WorkerLink* link : workers_.members()) {
-    if (link->stream.id == 0) next.At(link->failing_until);
+}
+
+void Streams::AddRetries(NextDue& next) const {
+  for (const Number id : chosen_) {
+    const WorkerLink* const link = workers_.Find(id);
+    if (link != nullptr && link->stream.id == 0) next.At(link->failing_until);
   }
 }
 

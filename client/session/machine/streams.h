@@ -24,27 +24,32 @@ class Streams {
   static constexpr Duration kMoreEvery = std::chrono::milliseconds(100);
   static constexpr Duration kCloseUnused = std::chrono::seconds(10);
 
-  Streams(SessionContext& context, const Dealing& dealing, WorkerBook& workers,
-          const AskBook& asks)
+  Streams(SessionContext& context, const Dealing& dealing, WorkerBook& workers, const AskBook& asks)
       : context_(context), dealing_(dealing), workers_(workers), asks_(asks) {}
 
   /// Opens the streams that are due, after a dealing.
   void Open(Time now);
   /// Closes streams that have not been used for a while.
   void CloseUnused(Time now);
+  /// When the next further streams are due.
   void AddTimes(NextDue& next) const;
+  /// When members may be tried again that failed.
+  void AddRetries(NextDue& next) const;
   /// The number of members up to the last one that is in use.
   std::size_t MembersUsed() const;
 
  private:
+  /// Chooses the first kAtOnce members that may be asked and are not chosen yet.
+  void ChooseMore(Time now);
+
   SessionContext& context_;
   const Dealing& dealing_;
   WorkerBook& workers_;
   const AskBook& asks_;
 
-  std::size_t target_ = kAtOnce;  // streams to members that may be asked
-  Time raised_;
-  std::set<Number> resting_;  // members whose streams were closed, because they were not used
+  /// Members to which there are to be streams. If a stream fails, it is opened again.
+  std::set<Number> chosen_;
+  Time raised_;  // when members were last chosen
 };
 
 }  // namespace millrace::client

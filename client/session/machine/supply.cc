@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -95,7 +96,6 @@ void Supply::OnAlive(WorkerLink& link, const v1::Alive& alive, Time now) {
   WorkerLink::StreamFacts& stream = link.stream;
   const bool is_first = !stream.spoke();
   const RankSteps& steps = attach_.steps();
-  const std::uint64_t end = std::min(steps.end(), stock_.next() + Dealing::kReach);
   WorkerWord word;
   word.slots = alive.slots();
   word.batch_seconds = std::isfinite(alive.batch_ms()) ? std::max(0.0, alive.batch_ms() / 1e3) : 0;
@@ -108,14 +108,8 @@ void Supply::OnAlive(WorkerLink& link, const v1::Alive& alive, Time now) {
     word.building.push_back(
         {steps.Index(at), now + -std::chrono::milliseconds(build.since_ms()), build.stage()});
   }
-  for (const v1::Run& run : alive.twins()) {
-    steps.ForEach(run, end, [&](std::uint64_t step) { word.twins.insert(step); });
-  }
-  std::set<std::uint64_t> built;
-  for (const v1::Run& run : alive.built()) {
-    steps.ForEach(run, end, [&](std::uint64_t step) { built.insert(step); });
-  }
-  asks_.Tell(link.where.id, built, word.twins);
+  word.twins = StepsOf(alive.twins());
+  asks_.Tell(link.where.id, StepsOf(alive.built()), word.twins);
   stream.word = std::move(word);
   MeasureRoundTrip(stream, alive, now);
   // A drain that an operator has taken back ends with slots.
@@ -125,6 +119,24 @@ void Supply::OnAlive(WorkerLink& link, const v1::Alive& alive, Time now) {
   // The worker's figures may allow more. The first word is what others wait for, too.
   if (is_first) context_.stale.MarkGrantsDue();
   context_.stale.MarkGrants();
+}
+
+std::set<std::uint64_t> Supply::StepsOf(
+    const google::protobuf::RepeatedPtrField<v1::Run>& runs) const {
+  const RankSteps& steps = attach_.steps();
+  const std::uint64_t next = stock_.next();
+  std::set<std::uint64_t> found;
+  std::uint64_t named = 0;
+  for (const v1::Run& run : runs) {
+    steps.ForEach(run, next, std::min(steps.end(), next + Dealing::kReach),
+                  [&](std::uint64_t step) {
+                    ++named;
+                    found.insert(step);
+                  });
+    // An honest worker names no step twice.
+    if (named > Dealing::kReach) break;
+  }
+  return found;
 }
 
 bool Supply::DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now) {
@@ -147,7 +159,10 @@ bool Supply::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t d
   stream.used = std::max(stream.used, part.credit_used());
   stream.mostly_python = part.mostly_python();
   // This is decided once for each batch, even if the window changes while its parts come.
-  if (part.offset() == 0) stream.receiving_wanted = Wants(at);
+  if (part.offset() == 0) {
+    stream.receiving_wanted = Wants(at);
+    if (attach_.steps().Contains(at)) asks_.Comes(attach_.steps().Index(at), link.where.id);
+  }
   const bool wanted = stream.receiving_wanted;
   const bool is_last = part.offset() + data_bytes == part.total_bytes();
   if (is_last) stream.received = std::max(stream.received, part.batches_sent());
@@ -185,16 +200,15 @@ void Supply::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
   std::optional<std::uint64_t> step;
   if (refused.has_at() && attach_.steps().Contains(at)) step = attach_.steps().Index(at);
   if (refused.has_at() && (!step || !asks_.Of(link.where.id).steps.contains(*step))) return;
-  context_.logger->Warning("worker refuses",
-                           {{"worker", link.where.address},
-                            {"at", step ? at.ToString() : "all that is asked"},
-                            {"why", refused.message()}});
+  context_.logger->Warning("worker refuses", {{"worker", link.where.address},
+                                              {"at", step ? at.ToString() : "all that is asked"},
+                                              {"why", refused.message()}});
   link.stream.stale = link.stream.urgent = true;
   MarkMoved();
   if (!step) return RefuseAll(link, why, now);
   moved_refused_ += asks_.TakeBack(*step, link.where.id) ? 1 : 0;
   if (why.code() == StatusCode::kAborted) {
-    link.tried[*step] = refused.message();
+    workers_.Tried(link, *step, refused.message());
   } else if (IsRefusedForGood(why.code())) {
     workers_.Refused(link, why, *step + 1);
   } else {
@@ -213,9 +227,10 @@ void Supply::OnGoingAway(WorkerLink& link) {
   }
   const std::set<std::uint64_t> asked = asks_.Of(link.where.id).steps;
   for (const std::uint64_t step : asked) {
-    const bool stays = asks_.Find(step)->Of(link.where.id)->built ||
-                       std::find(begun.begin(), begun.end(), step) != begun.end() ||
-                       (link.stream.receiving && attach_.steps().At(step) == *link.stream.receiving);
+    const bool stays =
+        asks_.Find(step)->Of(link.where.id)->built ||
+        std::find(begun.begin(), begun.end(), step) != begun.end() ||
+        (link.stream.receiving && attach_.steps().At(step) == *link.stream.receiving);
     if (!stays && asks_.TakeBack(step, link.where.id)) ++moved_drained_;
   }
   link.stream.stale = link.stream.urgent = true;
@@ -223,7 +238,7 @@ void Supply::OnGoingAway(WorkerLink& link) {
 }
 
 Verdict Supply::OnArrival(WorkerLink& link, const Arrival& arrival, Time now) {
-  link.stream.heard = now;
+  link.stream.heard = link.stream.unused_since = now;
   link.stream.receiving.reset();
   link.stream.receiving_bytes = 0;
   link.stream.stale = true;
@@ -320,8 +335,9 @@ void Supply::OnClosed(WorkerLink& link, const Status& status, Time now) {
 
 void Supply::CheckTimes(Time now) {
   workers_.ForgetDead(now);
-  for (auto& [id, link] : workers_.all()) {
-    if (link.stream.id == 0) continue;
+  const std::vector<WorkerLink*> open = workers_.open();  // a failure closes a stream
+  for (WorkerLink* const worker : open) {
+    WorkerLink& link = *worker;
     if (link.stream.waits_for_it() && now - link.stream.heard >= kSilence &&
         !IsMutant(Mutant::kSilentWorkerTrusted)) {
       FailSilent(link,
@@ -334,16 +350,17 @@ void Supply::CheckTimes(Time now) {
 }
 
 void Supply::AddTimes(NextDue& next) const {
-  for (const auto& [id, link] : workers_.all()) {
-    if (link.stream.id == 0) continue;
-    if (link.stream.waits_for_it()) next.At(link.stream.heard + kSilence);
-    if (link.stream.owes) next.At(link.stream.told + kWantsEvery);
+  for (const WorkerLink* const link : workers_.open()) {
+    if (link->stream.waits_for_it()) next.At(link->stream.heard + kSilence);
+    if (link->stream.owes) next.At(link->stream.told + kWantsEvery);
   }
 }
 
 void Supply::StoodStill(Duration more, Time now) {
+  asks_.StoodStill(more);
   for (auto& [id, link] : workers_.all()) {
     link.stream.heard = link.stream.heard + more;
+    link.stream.unused_since = link.stream.unused_since + more;
     link.stream.telling_since = now;
   }
 }
@@ -358,8 +375,8 @@ void Supply::CloseStreams(const Status& why) {
 const WorkerLink* Supply::NextWorker() const {
   const StepAsks* const asks = asks_.Find(stock_.next());
   if (asks == nullptr) return nullptr;
-  const auto first = std::min_element(
-      asks->all().begin(), asks->all().end(), [](const Ask& a, const Ask& b) {
+  const auto first =
+      std::min_element(asks->all().begin(), asks->all().end(), [](const Ask& a, const Ask& b) {
         return std::pair(!a.built, a.due) < std::pair(!b.built, b.due);
       });
   return workers_.Find(first->worker);
@@ -382,9 +399,8 @@ bool Supply::NextIsBuilt() const {
 
 bool Supply::Connects() const {
   const auto& members = workers_.members();
-  return !members.empty() && std::none_of(members.begin(), members.end(), [](const WorkerLink* w) {
-    return w->stream.spoke();
-  });
+  return !members.empty() && std::none_of(members.begin(), members.end(),
+                                          [](const WorkerLink* w) { return w->stream.spoke(); });
 }
 
 void Supply::AddTo(SessionStats& stats) const {

@@ -6,10 +6,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
-#include "client/session/machine/attach.h"
 #include "client/session/machine/ask_book.h"
+#include "client/session/machine/attach.h"
 #include "client/session/machine/dealing.h"
 #include "client/session/machine/session_context.h"
 #include "client/session/machine/session_times.h"
@@ -78,6 +79,8 @@ class Supply {
                                  std::uint64_t data_bytes);
   bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
   bool Wants(Position at) const;
+  /// The steps of runs that a worker names, as far as they lie ahead of the loop and within reach.
+  std::set<std::uint64_t> StepsOf(const google::protobuf::RepeatedPtrField<v1::Run>& runs) const;
   void OnRefused(WorkerLink& link, const v1::Refused& refused, Time now);
   void OnKept(std::uint64_t step, const WorkerLink& from);
   void RefuseAll(WorkerLink& link, const Status& why, Time now);

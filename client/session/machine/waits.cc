@@ -48,8 +48,8 @@ WaitCause Waits::FindCause(bool ended) const {
   if (const WorkerWord::Build* const build = supply_.NextBuild()) {
     return CauseOfBuild(*worker, build->stage);
   }
-  const bool busy = stream.spoke() && (!stream.word->building.empty() ||
-                                       stream.word->batches_before > 0);
+  const bool busy =
+      stream.spoke() && (!stream.word->building.empty() || stream.word->batches_before > 0);
   return busy ? WaitCause::kQueue : CauseOfBuild(*worker, "");
 }
 

@@ -6,9 +6,9 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::array<Duration, 5> kBackoff = {
-    std::chrono::milliseconds(500), std::chrono::seconds(1), std::chrono::seconds(2),
-    std::chrono::seconds(4), std::chrono::seconds(5)};
+constexpr std::array<Duration, 5> kBackoff = {std::chrono::milliseconds(500),
+                                              std::chrono::seconds(1), std::chrono::seconds(2),
+                                              std::chrono::seconds(4), std::chrono::seconds(5)};
 
 }  // namespace
 
@@ -23,8 +23,9 @@ void WorkerBook::SetList(const std::vector<WorkerAddress>& list) {
     WorkerLink& link = links_[worker.id];
     if (link.place) continue;
     link.where = worker;
-    // A worker that comes to the list anew drains no longer.
-    if (!before.contains(worker.id)) link.drains = false;
+    // Dispatchers list no worker that drains. If the list is older than the drain, the worker says
+    // so on its present stream, or on its next one.
+    if (!before.contains(worker.id) || link.stream.id == 0) link.drains = false;
     link.place = members_.size();
     members_.push_back(&link);
   }
@@ -51,16 +52,18 @@ void WorkerBook::Opened(WorkerLink& link, StreamId stream, Time now) {
   link.stream.heard = now;
   link.stream.unused_since = now;
   streams_[stream] = link.where.id;
+  open_.push_back(&link);
 }
 
 void WorkerBook::Closed(WorkerLink& link) {
-  streams_.erase(link.stream.id);
+  if (streams_.erase(link.stream.id) == 0) return;
+  std::erase(open_, &link);
   link.stream = {};
 }
 
 void WorkerBook::Failed(WorkerLink& link, std::string reason, Time now) {
-  const auto longer = std::min<std::size_t>(static_cast<std::size_t>(link.failures++),
-                                            kBackoff.size() - 1);
+  const auto longer =
+      std::min<std::size_t>(static_cast<std::size_t>(link.failures++), kBackoff.size() - 1);
   link.failing_until = now + kBackoff[longer];
   link.reason = std::move(reason);
 }
@@ -76,31 +79,43 @@ void WorkerBook::ForgetDead(Time now) {
   }
   std::erase_if(links_, [now](const auto& entry) {
     const WorkerLink& link = entry.second;
-    return now - link.used >= kForgetUnused && link.tried.empty();
+    return now - link.used >= kForgetUnused && link.tried.empty() && !link.refusal;
   });
 }
 
 void WorkerBook::Refused(WorkerLink& link, const Status& why, std::uint64_t until) {
-  if (link.refusal) until = std::max(until, link.refusal->until);
+  if (link.refusal) {
+    until = std::max(until, link.refusal->until);
+  } else {
+    ++refusals_;
+  }
   link.refusal = WorkerLink::Refusal{why.code(), why.message(), until};
 }
 
+void WorkerBook::Tried(WorkerLink& link, std::uint64_t step, const std::string& why) {
+  if (link.tried.emplace(step, why).second) ++tried_by_[step];
+}
+
 std::size_t WorkerBook::TriedBy(std::uint64_t step) const {
-  return static_cast<std::size_t>(
-      std::count_if(links_.begin(), links_.end(),
-                    [step](const auto& entry) { return entry.second.tried.contains(step); }));
+  const auto found = tried_by_.find(step);
+  return found == tried_by_.end() ? 0 : found->second;
 }
 
 void WorkerBook::MarkStale(bool urgent) {
-  for (auto& [id, link] : links_) {
-    link.stream.stale = true;
-    link.stream.urgent = link.stream.urgent || urgent;
+  for (WorkerLink* const link : open_) {
+    link->stream.stale = true;
+    link->stream.urgent = link->stream.urgent || urgent;
   }
 }
 
 void WorkerBook::ForgetRefusals(std::uint64_t next) {
+  if (refusals_ == 0 && tried_by_.empty()) return;
+  tried_by_.erase(tried_by_.begin(), tried_by_.lower_bound(next));
   for (auto& [id, link] : links_) {
-    if (link.refusal && link.refusal->until <= next) link.refusal.reset();
+    if (link.refusal && link.refusal->until <= next) {
+      link.refusal.reset();
+      --refusals_;
+    }
     link.tried.erase(link.tried.begin(), link.tried.lower_bound(next));
   }
 }

@@ -31,10 +31,10 @@ struct WorkerWord {
     std::string stage;  // empty: unknown
   };
 
-  std::uint64_t slots = 0;  // steps that may be asked and not built; 0: it drains
-  double batch_seconds = 0;  // of one thread, for a batch; 0: it has built none yet
-  double threads = 1;        // that it has for this consumer; above 0
-  double split = 1;          // threads that make one batch together, at least 1
+  std::uint64_t slots = 0;           // steps that may be asked and not built; 0: it drains
+  double batch_seconds = 0;          // of one thread, for a batch; 0: it has built none yet
+  double threads = 1;                // that it has for this consumer; above 0
+  double split = 1;                  // threads that make one batch together, at least 1
   std::uint32_t batches_before = 0;  // that it has to begin, for all consumers
   std::vector<Build> building;       // for this consumer
   std::set<std::uint64_t> twins;     // steps that it has, or builds, for others than this consumer
@@ -60,6 +60,7 @@ struct WorkerLink {
   };
   std::optional<Refusal> refusal;
   /// Steps that the code of a user failed to build at this worker, twice, each with the reason.
+  /// WorkerBook::Tried adds them.
   /// Other workers may be able to build them, and this one can build other steps.
   std::map<std::uint64_t, std::string> tried;
 
@@ -80,11 +81,13 @@ struct WorkerLink {
     bool mostly_python = false;         // whether that is so of the batch that came last
     Time told;                          // when the last want list was sent
     bool owes = false;                  // the last want list asked for something
+    std::uint64_t told_next = 0;        // the loop's next step, as it was told
     std::uint64_t told_until = 0;       // the end of the steps that it may send, as it was told
-    Time telling_since;  // since when it owes something, and is told every second
-    bool stale = true;   // its last want list is no longer right
-    bool urgent = true;  // ... and somebody may wait for a new one
-    Time unused_since;   // since when nothing is asked of it
+    Time telling_since;                 // since when it owes something, and is told every second
+    bool stale = true;                  // its last want list is no longer right
+    bool urgent = true;                 // ... and somebody may wait for a new one
+    double wanted_bytes = 0;  // that it is to have credit for, of the steps looked at so far
+    Time unused_since;        // since when nothing is asked of it
 
     bool spoke() const { return word.has_value(); }
     /// Whether something is expected of it: batches, or that it takes the want list under way.
@@ -111,6 +114,8 @@ class WorkerBook {
   void SetList(const std::vector<WorkerAddress>& list);
   /// The members, in the order of the list.
   const std::vector<WorkerLink*>& members() const { return members_; }
+  /// Those that have a stream, whether they are members or not.
+  const std::vector<WorkerLink*>& open() const { return open_; }
   WorkerLink* Find(Number worker);
   const WorkerLink* Find(Number worker) const;
   WorkerLink* FindStream(StreamId stream);
@@ -125,12 +130,14 @@ class WorkerBook {
   void Failed(WorkerLink& link, std::string reason, Time now);
   /// A good batch came from the worker, so it no longer counts as failing.
   void Proved(WorkerLink& link);
-  /// Forgets workers that are no members, have had no stream for a while, and have tried no step
+  /// Forgets workers that are no members, have had no stream for a while, and have refused no step
   /// that is lacking. A worker that is restarted has a new number.
   void ForgetDead(Time now);
   /// The worker can never deliver the step `until` - 1, or one before it. Good batches of other
   /// steps do not change that.
   void Refused(WorkerLink& link, const Status& why, std::uint64_t until);
+  /// The code of a user failed to build the step at this worker, twice.
+  void Tried(WorkerLink& link, std::uint64_t step, const std::string& why);
   /// How many workers have tried a step whose building fails with the code of a user.
   std::size_t TriedBy(std::uint64_t step) const;
   /// The last want lists are no longer right. `urgent`: somebody may wait for new ones.
@@ -141,7 +148,10 @@ class WorkerBook {
  private:
   Map links_;
   std::vector<WorkerLink*> members_;
+  std::vector<WorkerLink*> open_;
   std::map<StreamId, Number> streams_;
+  std::map<std::uint64_t, std::size_t> tried_by_;  // workers that have tried a step
+  std::size_t refusals_ = 0;                       // workers that have a refusal
 };
 
 }  // namespace millrace::client

@@ -64,7 +64,8 @@ Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, boo
 }
 
 Status BatchReceiver::CheckFollows(const UnderWay& batch, const v1::BatchPart& part) {
-  if (millrace::FromProto(part.at()) != batch.at || part.total_bytes() != batch.total || part.offset() != batch.received) {
+  if (millrace::FromProto(part.at()) != batch.at || part.total_bytes() != batch.total ||
+      part.offset() != batch.received) {
     return DataLoss(fmt::format(
         "a part of the batch at {}, offset {} of {}; expected the batch at {}, offset {} of {}",
         millrace::FromProto(part.at()).ToString(), part.offset(), part.total_bytes(),

@@ -2,6 +2,7 @@
 // action.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,10 +39,8 @@ inline const Fingerprint kPlan{{1, 2}, {3, 4}};
 inline const Fingerprint kOtherPlan{{1, 2}, {3, 5}};
 
 /// The arrival of a correct batch of a step.
-inline Arrival ArrivalOf(const RankSteps& steps, std::uint64_t step, Number lease,
-                         std::uint64_t bytes = 1000) {
+inline Arrival ArrivalOf(const RankSteps& steps, std::uint64_t step, std::uint64_t bytes = 1000) {
   Arrival a;
-  a.lease = lease;
   a.at = steps.At(step);
   a.digest = {step + 1, 99};
   a.bytes = bytes;
@@ -51,6 +50,29 @@ inline Arrival ArrivalOf(const RankSteps& steps, std::uint64_t step, Number leas
   a.planned_examples = steps.Examples(step).count;
   a.examples = a.planned_examples;
   return a;
+}
+
+/// What a worker says of itself.
+struct Word {
+  std::uint32_t slots = 8;
+  double batch_ms = 10;
+  double threads = 1;
+  std::uint32_t split = 1;
+  std::vector<std::uint64_t> built;
+  std::vector<std::uint64_t> twins;
+  std::vector<std::uint64_t> building;
+  std::string stage;  // of what it builds
+  std::uint32_t batches_before = 0;
+  std::uint32_t wants_age_ms = 0;
+};
+
+/// The steps of the session that a list asks for, in its order.
+inline std::vector<std::uint64_t> StepsOf(const RankSteps& steps, const v1::WantList& wants) {
+  std::vector<std::uint64_t> asked;
+  for (const v1::Run& run : wants.runs()) {
+    steps.ForEach(run, 0, steps.end(), [&](std::uint64_t step) { asked.push_back(step); });
+  }
+  return asked;
 }
 
 class Machine {
@@ -67,6 +89,7 @@ class Machine {
     double random = 0.5;
     Duration read_timeout{0};
     std::string address = "dispatcher:1";
+    std::string host_id = "trainer";
   };
 
   Machine() : Machine(Options()) {}
@@ -77,6 +100,7 @@ class Machine {
     state_options.tune = options.tune;
     state_options.read_timeout = options.read_timeout;
     state_options.hello.set_job("j");
+    state_options.hello.set_host_id(options.host_id);
     state_options.hello.set_rank(options.rank);
     state_options.hello.set_world_size(options.steps.world_size);
     state_options.hello.set_epochs(options.epochs);
@@ -145,8 +169,8 @@ class Machine {
     state->OnAttachMessage(attach, message, now);
   }
 
-  /// Lets time pass. Meanwhile the dispatcher pulses and takes reports, and workers take the want
-  /// lists that the test has not taken. Returns the last report.
+  /// Lets time pass. Meanwhile the dispatcher pulses and takes reports, and workers take want lists
+  /// and repeat their last words twice a second. Returns the last report.
   v1::Report PassAttached(Duration d) {
     v1::Report last;
     const Time end = now + d;
@@ -156,44 +180,98 @@ class Machine {
         last = send.message.report();
         state->OnAttachWritten(send.stream, now);
       }
-      std::set<StreamId> told;
-      for (const Action& action : pending) {
-        if (const auto* wants = std::get_if<SendWants>(&action)) told.insert(wants->stream);
+      WriteWants();
+      if (now.since_boot / (500 * kMs) != spoke_at) {
+        spoke_at = now.since_boot / (500 * kMs);
+        const std::map<std::uint64_t, Word> said = words;
+        for (const auto& [worker, word] : said) Say(worker, word);
       }
-      for (const StreamId stream : told) state->OnBatchesWritten(stream, now);
       Pulse();
     }
     return last;
   }
-
-  v1::Lease LeaseOf(std::uint64_t n, std::uint64_t first_step, std::uint32_t batches,
-                    std::uint64_t worker, bool copy = false) const {
-    Lease lease;
-    lease.id = {term, n};
-    lease.shard.at = state->steps().At(first_step);
-    lease.shard.stride = state->steps().arithmetic().stride();
-    const ExampleRange range = state->steps().Examples(first_step);
-    lease.shard.first_example = range.first;
-    lease.shard.examples = range.count;
-    lease.shard.batches = batches;
-    lease.worker = {{term, worker}, "worker" + std::to_string(worker) + ":1", ""};
-    lease.copy = copy;
-    v1::Lease proto;
-    ToProto(lease, &proto);
-    return proto;
+  /// Acknowledges the writes of all want lists, which stay to be looked at.
+  void WriteWants() {
+    for (Action& action : state->TakeActions()) pending.push_back(std::move(action));
+    std::set<StreamId> told;
+    for (const Action& action : pending) {
+      if (const auto* wants = std::get_if<SendWants>(&action)) told.insert(wants->stream);
+    }
+    for (const StreamId stream : told) state->OnBatchesWritten(stream, now);
   }
-  void Give(const std::vector<v1::Lease>& leases) {
+
+  // Workers have numbers from 1 on; their addresses are workerN:1.
+  static Number IdOf(std::uint64_t worker) { return {10, worker}; }
+  /// The dispatcher lists these workers, in this order.
+  void List(const std::vector<std::uint64_t>& workers) {
     v1::AttachResponse message;
     message.set_term(term);
-    for (const v1::Lease& lease : leases) *message.add_leases() = lease;
+    message.mutable_list()->set_number(++list_number);
+    for (const std::uint64_t worker : workers) {
+      v1::WorkerRef& ref = *message.mutable_list()->add_workers();
+      ToProto(IdOf(worker), ref.mutable_id());
+      ref.set_address("worker" + std::to_string(worker) + ":1");
+      ref.set_host_id(on_trainers_host.contains(worker) ? options.host_id : "other");
+    }
+    listed = workers;
     state->OnAttachMessage(attach, message, now);
   }
-  /// Gives one lease. Returns the stream that it opens, or 0.
-  StreamId GiveOne(std::uint64_t n, std::uint64_t first_step, std::uint32_t batches,
-                   std::uint64_t worker) {
-    Give({LeaseOf(n, first_step, batches, worker)});
-    const auto open = TakeLast<OpenBatches>();
-    return open ? open->stream : 0;
+  /// The session's stream to a worker; 0: it has none.
+  StreamId StreamTo(std::uint64_t worker) const {
+    const WorkerLink* const link = state->workers().Find(IdOf(worker));
+    return link == nullptr ? 0 : link->stream.id;
+  }
+  /// A worker says something, and repeats it from then on.
+  void Say(std::uint64_t worker, const Word& word = {}) {
+    words[worker] = word;
+    v1::BatchPart part;
+    *part.mutable_alive() = AliveOf(word);
+    state->OnBatchesPart(StreamTo(worker), part, 0, now);
+  }
+  v1::Alive AliveOf(const Word& word) const {
+    v1::Alive alive;
+    alive.set_slots(word.slots);
+    alive.set_batch_ms(word.batch_ms);
+    alive.set_threads_milli(static_cast<std::uint32_t>(1000 * word.threads));
+    alive.set_split(word.split);
+    alive.set_batches_before(word.batches_before);
+    alive.set_wants_age_ms(word.wants_age_ms);
+    for (const std::uint64_t step : word.built) *alive.add_built() = RunOf(step);
+    for (const std::uint64_t step : word.twins) *alive.add_twins() = RunOf(step);
+    for (const std::uint64_t step : word.building) {
+      v1::Building& building = *alive.add_building();
+      ToProto(state->steps().At(step), building.mutable_at());
+      building.set_stage(word.stage);
+    }
+    return alive;
+  }
+  v1::Run RunOf(std::uint64_t step) const { return state->steps().RunAt(step, 1); }
+  /// The dispatcher lists one more worker, which says this word. Returns the stream to it.
+  StreamId Join(std::uint64_t worker, const Word& word = {}) {
+    std::vector<std::uint64_t> workers = listed;
+    workers.push_back(worker);
+    List(workers);
+    Say(worker, word);
+    return StreamTo(worker);
+  }
+  /// The worker says nothing any more.
+  void Silence(std::uint64_t worker) { words.erase(worker); }
+  /// The stream to a worker breaks, and the worker says nothing any more.
+  void Break(std::uint64_t worker, const Status& why = Unavailable("reset")) {
+    words.erase(worker);
+    state->OnBatchesClosed(StreamTo(worker), why, now);
+  }
+  /// The steps that a worker is asked for.
+  std::set<std::uint64_t> AskedOf(std::uint64_t worker) const {
+    return state->asks().Of(IdOf(worker)).steps;
+  }
+  void Refuse(std::uint64_t worker, std::optional<std::uint64_t> step, StatusCode code,
+              const std::string& why = "no") {
+    v1::BatchPart part;
+    part.mutable_refused()->set_code(static_cast<std::uint32_t>(code));
+    part.mutable_refused()->set_message(why);
+    if (step) ToProto(state->steps().At(*step), part.mutable_refused()->mutable_at());
+    state->OnBatchesPart(StreamTo(worker), part, 0, now);
   }
 
   /// Returns the last want list of a stream, and acknowledges its write.
@@ -215,16 +293,14 @@ class Machine {
   /// Brings a batch: first as a single part, then as a whole.
   Verdict Arrive(StreamId stream, const Arrival& arrival, std::uint64_t credit_used = 0) {
     v1::BatchPart part;
-    ToProto(arrival.lease, part.mutable_lease());
     ToProto(arrival.at, part.mutable_at());
     part.set_total_bytes(arrival.bytes);
     part.set_credit_used(credit_used);
     state->OnBatchesPart(stream, part, arrival.bytes, now);
     return state->OnBatchesArrival(stream, arrival, now);
   }
-  Verdict Arrive(StreamId stream, std::uint64_t step, std::uint64_t lease,
-                 std::uint64_t bytes = 1000) {
-    return Arrive(stream, ArrivalOf(state->steps(), step, {term, lease}, bytes));
+  Verdict Arrive(StreamId stream, std::uint64_t step, std::uint64_t bytes = 1000) {
+    return Arrive(stream, ArrivalOf(state->steps(), step, bytes));
   }
   void TakeBatch() { state->OnTaken(now); }
 
@@ -235,12 +311,11 @@ class Machine {
   Time now{kSecond};
   std::uint64_t term = 10;
   StreamId attach = 0;
+  std::uint64_t list_number = 0;
+  std::vector<std::uint64_t> listed;
+  std::set<std::uint64_t> on_trainers_host;
+  std::map<std::uint64_t, Word> words;  // the last one of each worker that speaks
+  std::int64_t spoke_at = 0;
 };
-
-inline std::uint64_t TotalRoom(const v1::WantList& wants) {
-  std::uint64_t room = 0;
-  for (const v1::Want& want : wants.wants()) room += want.room();
-  return room;
-}
 
 }  // namespace millrace::client

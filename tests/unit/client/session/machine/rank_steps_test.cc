@@ -44,28 +44,53 @@ TEST_CASE("a session of two epochs ends after the steps of both", "[steps]") {
   CHECK(over.end() == 0);
 }
 
-TEST_CASE("a shard that is a run of this rank's steps is accepted", "[steps]") {
+TEST_CASE("a run ends with its epoch, and before a last step of another size", "[steps]") {
   const RankSteps steps = FiveOfTwo();
-  CHECK(steps.Check({{1, 0}, 10, 5, 5, 2}).ok());
-  CHECK(steps.Check({{1, 20}, 10, 21, 2, 1}).ok());
+  const v1::Run run = steps.RunAt(0, 100);
+  CHECK(run.epoch() == 0);
+  CHECK(run.position() == 0);
+  CHECK(run.stride() == 10);
+  CHECK(run.first_example() == 5);
+  CHECK(run.examples() == 5);
+  CHECK(run.steps() == 2);
+  CHECK(steps.RunAt(1, 1).steps() == 1);
+  CHECK(steps.RunAt(1, 1).first_example() == 15);
+  const v1::Run tail = steps.RunAt(5, 7);
+  CHECK(tail.epoch() == 1);
+  CHECK(tail.position() == 20);
+  CHECK(tail.first_example() == 21);
+  CHECK(tail.examples() == 2);
+  CHECK(tail.steps() == 1);
 }
 
-TEST_CASE("a shard of another rank, beyond the epoch or off the steps is refused", "[steps]") {
+TEST_CASE("runs break where an epoch begins, and before a cut last step", "[steps]") {
   const RankSteps steps = FiveOfTwo();
-  CHECK(steps.Check({{1, 0}, 10, 0, 5, 2}).code() == StatusCode::kInvalidArgument);
-  CHECK_FALSE(steps.Check({{1, 0}, 10, 5, 5, 3}).ok());    // the last step has another size
-  CHECK_FALSE(steps.Check({{1, 10}, 10, 15, 5, 9}).ok());  // beyond the end of the epoch
-  CHECK_FALSE(steps.Check({{1, 5}, 10, 10, 5, 1}).ok());
-  CHECK_FALSE(steps.Check({{1, 0}, 11, 5, 5, 2}).ok());
-  CHECK_FALSE(steps.Check({{1, 0}, 10, 5, 5, 0}).ok());
-  CHECK_FALSE(steps.Check({{1, 30}, 10, 35, 5, 1}).ok());
+  std::vector<bool> breaks;
+  for (std::uint64_t step = 0; step < 6; ++step) breaks.push_back(steps.BreaksRuns(step));
+  CHECK(breaks == std::vector<bool>{true, false, true, true, false, true});
 }
 
-TEST_CASE("a shard is cut to some of its steps", "[steps]") {
-  const Shard cut = FiveOfTwo().CutTo({{1, 0}, 10, 5, 5, 2}, 4, 5);
-  CHECK(cut.at == Position{1, 10});
-  CHECK(cut.first_example == 15);
-  CHECK(cut.batches == 1);
+TEST_CASE("the steps of a run from the wire are those of this session within the bounds",
+          "[steps]") {
+  const RankSteps steps = FiveOfTwo();
+  const auto named = [&steps](std::uint64_t epoch, std::uint64_t position, std::uint32_t count,
+                              std::uint64_t begin, std::uint64_t end) {
+    v1::Run run;
+    run.set_epoch(epoch);
+    run.set_position(position);
+    run.set_steps(count);
+    std::vector<std::uint64_t> found;
+    steps.ForEach(run, begin, end, [&](std::uint64_t step) { found.push_back(step); });
+    return found;
+  };
+  using Found = std::vector<std::uint64_t>;
+  CHECK(named(0, 0, 3, 0, 6) == Found{0, 1, 2});
+  CHECK(named(0, 0, 1000, 0, 6) == Found{0, 1, 2});  // no run goes on in the next epoch
+  CHECK(named(1, 10, 2, 0, 6) == Found{4, 5});
+  CHECK(named(0, 0, 3, 1, 2) == Found{1});
+  CHECK(named(0, 5, 3, 0, 6) == Found{});
+  CHECK(named(0, 0, 0, 0, 6) == Found{});
+  CHECK(named(~std::uint64_t{0}, 0, ~0u, 0, 6) == Found{});
 }
 
 }  // namespace
