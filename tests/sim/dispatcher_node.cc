@@ -220,10 +220,7 @@ void World::CheckMember(const DispatcherNode& node, LinkId stream, const v1::Wor
   const StreamFacts* from = facts.FindStream(stream);
   const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->owner);
   if (session == nullptr) return;
-  const auto fails = [session](Number id) {
-    const auto failing = session->failing.find(id);
-    return failing != session->failing.end() && failing->second.code != StatusCode::kOk;
-  };
+  const auto fails = [session](Number id) { return FailsForGood(*session, id); };
   if (!fails(FromProto(member.id()))) return;
   for (const auto& [id, worker] : facts.workers()) {
     if (fails(id) || !IsUsable(worker, *session, net_.now(), dispatcher_options_)) continue;
