@@ -254,6 +254,13 @@ class Machine {
     Say(worker, word);
     return StreamTo(worker);
   }
+  /// The dispatcher lists workers 1 and 2, which say these words. Returns the streams to them.
+  std::pair<StreamId, StreamId> JoinBoth(const Word& first = {}, const Word& second = {}) {
+    List({1, 2});
+    Say(1, first);
+    Say(2, second);
+    return {StreamTo(1), StreamTo(2)};
+  }
   /// The worker says nothing any more.
   void Silence(std::uint64_t worker) { words.erase(worker); }
   /// The stream to a worker breaks, and the worker says nothing any more.
