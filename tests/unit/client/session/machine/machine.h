@@ -200,6 +200,13 @@ class Machine {
     for (const StreamId stream : told) state->OnBatchesWritten(stream, now);
   }
 
+  /// Takes all want lists, acknowledges their writes, and forgets them, until there are no more.
+  void TakeWants() {
+    for (auto sent = Take<SendWants>(); !sent.empty(); sent = Take<SendWants>()) {
+      for (const SendWants& wants : sent) state->OnBatchesWritten(wants.stream, now);
+    }
+  }
+
   // Workers have numbers from 1 on; their addresses are workerN:1.
   static Number IdOf(std::uint64_t worker) { return {10, worker}; }
   /// The dispatcher lists these workers, in this order.
