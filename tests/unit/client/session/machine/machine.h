@@ -63,7 +63,7 @@ struct Word {
   std::vector<std::uint64_t> building;
   std::string stage;  // of what it builds
   std::uint32_t batches_before = 0;
-  std::uint32_t wants_age_ms = 0;
+  std::optional<std::uint32_t> wants_age_ms;  // unset: the last list came at once
 };
 
 /// The steps of the session that a list asks for, in its order.
@@ -233,6 +233,11 @@ class Machine {
     words[worker] = word;
     v1::BatchPart part;
     *part.mutable_alive() = AliveOf(word);
+    const WorkerLink* const link = state->workers().Find(IdOf(worker));
+    if (!word.wants_age_ms && link != nullptr && link->stream.told != Time{}) {
+      part.mutable_alive()->set_wants_age_ms(
+          static_cast<std::uint32_t>((now - link->stream.told) / kMs));
+    }
     state->OnBatchesPart(StreamTo(worker), part, 0, now);
   }
   v1::Alive AliveOf(const Word& word) const {
@@ -242,7 +247,7 @@ class Machine {
     alive.set_threads_milli(static_cast<std::uint32_t>(1000 * word.threads));
     alive.set_split(word.split);
     alive.set_batches_before(word.batches_before);
-    alive.set_wants_age_ms(word.wants_age_ms);
+    alive.set_wants_age_ms(word.wants_age_ms.value_or(0));
     for (const std::uint64_t step : word.built) *alive.add_built() = RunOf(step);
     for (const std::uint64_t step : word.twins) *alive.add_twins() = RunOf(step);
     for (const std::uint64_t step : word.building) {
