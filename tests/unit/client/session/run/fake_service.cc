@@ -4,6 +4,7 @@
 
 #include "common/base/hash.h"
 #include "common/epoch/position.h"
+#include "common/transport/convert/places.h"
 #include "common/transport/convert/steps.h"
 #include "common/transport/convert/tables.h"
 #include "common/transport/convert/tensors.h"
