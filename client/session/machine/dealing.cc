@@ -141,7 +141,7 @@ void Dealing::Deal(Time now) {
 }
 
 void Dealing::DealFree() {
-  // Steps that no member may build are passed over.
+  // Steps that no member with a slot may build are passed over.
   for (std::uint64_t passed = 0;;) {
     const std::uint64_t step = asks_.free().At(passed);
     fastest_ = Fastest([](const Member&) { return true; })->finish;
@@ -156,7 +156,9 @@ void Dealing::DealFree() {
     Member* const member = Choose(step, at);
     if (member == nullptr) {
       WantsMore();
-      return;
+      if (std::none_of(members_.begin(), members_.end(), HasSlot)) return;
+      ++passed;  // those that have slots have tried this step
+      continue;
     }
     const std::uint64_t chosen = at == passed ? step : StepFor(*member, at);
     if (InReach(chosen)) {

@@ -4,29 +4,27 @@
 
 namespace millrace::client {
 
-void Streams::ChooseMore(Time now) {
+bool Streams::ChooseMore(Time now) {
   std::size_t more = 0;
+  if (chosen_.size() == workers_.members().size()) return false;
   for (WorkerLink* link : workers_.members()) {
-    if (more == kAtOnce) return;
+    if (more == kAtOnce) break;
     if (link->usable(now) && chosen_.insert(link->where.id).second) ++more;
   }
+  return more > 0;
 }
 
 void Streams::Open(Time now) {
-  if (dealing_.wants_more() && now >= raised_ + kMoreEvery) {
-    ChooseMore(now);
-    raised_ = now;
-  }
-  for (auto id = chosen_.begin(); id != chosen_.end();) {
-    WorkerLink* const link = workers_.Find(*id);
-    if (link == nullptr || !link->place) {
-      id = chosen_.erase(id);
-      continue;
-    }
-    ++id;
-    if (link->stream.id != 0 || !link->usable(now)) continue;
-    workers_.Opened(*link, context_.actions.NewStream(), now);
-    context_.actions.Put(OpenBatches{link->stream.id, link->where});
+  std::erase_if(chosen_, [this](Number id) {
+    const WorkerLink* const link = workers_.Find(id);
+    return link == nullptr || !link->place;
+  });
+  if (dealing_.wants_more() && now >= raised_ + kMoreEvery && ChooseMore(now)) raised_ = now;
+  for (const Number id : chosen_) {
+    WorkerLink& link = *workers_.Find(id);
+    if (link.stream.id != 0 || !link.usable(now)) continue;
+    workers_.Opened(link, context_.actions.NewStream(), now);
+    context_.actions.Put(OpenBatches{link.stream.id, link.where});
   }
 }
 

@@ -39,8 +39,9 @@ class Streams {
   std::size_t MembersUsed() const;
 
  private:
-  /// Chooses the first kAtOnce members that may be asked and are not chosen yet.
-  void ChooseMore(Time now);
+  /// Chooses the first kAtOnce members that may be asked and are not chosen yet. Returns false if
+  /// there is none.
+  bool ChooseMore(Time now);
 
   SessionContext& context_;
   const Dealing& dealing_;

@@ -63,7 +63,7 @@ struct Word {
   std::vector<std::uint64_t> building;
   std::string stage;  // of what it builds
   std::uint32_t batches_before = 0;
-  std::uint32_t wants_age_ms = 0;
+  std::optional<std::uint32_t> wants_age_ms;  // unset: the last list came at once
 };
 
 /// The steps of the session that a list asks for, in its order.
@@ -200,6 +200,13 @@ class Machine {
     for (const StreamId stream : told) state->OnBatchesWritten(stream, now);
   }
 
+  /// Takes all want lists, acknowledges their writes, and forgets them, until there are no more.
+  void TakeWants() {
+    for (auto sent = Take<SendWants>(); !sent.empty(); sent = Take<SendWants>()) {
+      for (const SendWants& wants : sent) state->OnBatchesWritten(wants.stream, now);
+    }
+  }
+
   // Workers have numbers from 1 on; their addresses are workerN:1.
   static Number IdOf(std::uint64_t worker) { return {10, worker}; }
   /// The dispatcher lists these workers, in this order.
@@ -226,6 +233,11 @@ class Machine {
     words[worker] = word;
     v1::BatchPart part;
     *part.mutable_alive() = AliveOf(word);
+    const WorkerLink* const link = state->workers().Find(IdOf(worker));
+    if (!word.wants_age_ms && link != nullptr && link->stream.told != Time{}) {
+      part.mutable_alive()->set_wants_age_ms(
+          static_cast<std::uint32_t>((now - link->stream.told) / kMs));
+    }
     state->OnBatchesPart(StreamTo(worker), part, 0, now);
   }
   v1::Alive AliveOf(const Word& word) const {
@@ -235,7 +247,7 @@ class Machine {
     alive.set_threads_milli(static_cast<std::uint32_t>(1000 * word.threads));
     alive.set_split(word.split);
     alive.set_batches_before(word.batches_before);
-    alive.set_wants_age_ms(word.wants_age_ms);
+    alive.set_wants_age_ms(word.wants_age_ms.value_or(0));
     for (const std::uint64_t step : word.built) *alive.add_built() = RunOf(step);
     for (const std::uint64_t step : word.twins) *alive.add_twins() = RunOf(step);
     for (const std::uint64_t step : word.building) {
@@ -253,6 +265,13 @@ class Machine {
     List(workers);
     Say(worker, word);
     return StreamTo(worker);
+  }
+  /// The dispatcher lists workers 1 and 2, which say these words. Returns the streams to them.
+  std::pair<StreamId, StreamId> JoinBoth(const Word& first = {}, const Word& second = {}) {
+    List({1, 2});
+    Say(1, first);
+    Say(2, second);
+    return {StreamTo(1), StreamTo(2)};
   }
   /// The worker says nothing any more.
   void Silence(std::uint64_t worker) { words.erase(worker); }

@@ -17,24 +17,22 @@ TEST_CASE("a session says hello first and reports at once when it is welcome",
   m.Welcome();
   const auto report = m.TakeLast<SendAttach>();
   REQUIRE(report);
-  CHECK(report->message.report().window() > 0);
+  CHECK(report->message.report().has_next());
   CHECK_FALSE(report->message.has_hello());
 }
 
 TEST_CASE("reports in turn come at most four times and at least once a second",
           "[session][attach]") {
-  Machine::Options options;
-  options.prefetch_bytes = 4'000;  // a window that does not open any further
-  Machine m(options);
+  Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 8, 1);
+  const StreamId worker = m.Join(1);
   m.Take<SendAttach>();
   m.state->OnAttachWritten(m.attach, m.now);
   int reports = 0;
   for (int i = 0; i < 10; ++i) {  // something changes every 100 ms
     m.Pass(100 * kMs);
     m.Pulse();
-    if (i < 8) m.Arrive(worker, static_cast<std::uint64_t>(i), 1);
+    if (i < 8) m.Arrive(worker, static_cast<std::uint64_t>(i));
     for (const auto& send : m.Take<SendAttach>()) {
       ++reports;
       m.state->OnAttachWritten(send.stream, m.now);
@@ -75,8 +73,8 @@ TEST_CASE(
   options.start = {2, 30};
   Machine m(options);
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 4, 1);
-  REQUIRE(m.Arrive(worker, 0, 1) == Verdict::kTaken);
+  const StreamId worker = m.Join(1, {.slots = 4});
+  REQUIRE(m.Arrive(worker, 0) == Verdict::kTaken);
   m.TakeBatch();
   m.Take<SendAttach>();
   m.state->OnAttachClosed(m.attach, Unavailable("gone"), m.now);
@@ -90,8 +88,7 @@ TEST_CASE(
   CHECK(FromProto(hello->message.hello().start()) == Position{2, 30});
   REQUIRE(hello->message.has_report());
   CHECK(FromProto(hello->message.report().next()) == Position{2, 40});
-  REQUIRE(hello->message.report().held_size() == 1);
-  CHECK(hello->message.report().held(0).shard().batches() == 3);
+  CHECK(hello->message.report().asked() == 4);
   CHECK(m.state->status().ok());
 }
 
@@ -184,9 +181,10 @@ TEST_CASE("a message of a lower term than one seen ends that stream and changes 
   m.Welcome();
   v1::AttachResponse stale;
   stale.set_term(9);
-  *stale.add_leases() = m.LeaseOf(7, 0, 4, 1);
+  stale.mutable_list()->set_number(9);
+  ToProto(Machine::IdOf(1), stale.mutable_list()->add_workers()->mutable_id());
   m.state->OnAttachMessage(m.attach, stale, m.now);
-  CHECK(m.state->leases().all().empty());
+  CHECK(m.state->workers().members().empty());
   const auto close = m.TakeLast<CloseStream>();
   REQUIRE(close);
   CHECK(close->stream == m.attach);
@@ -200,7 +198,7 @@ TEST_CASE("what the dispatcher says of the session for good ends it for every wa
                             InvalidArgument("x"), DataLoss("file a.bin at 12")}) {
     Machine m;
     m.Welcome();
-    const StreamId worker = m.GiveOne(1, 0, 4, 1);
+    const StreamId worker = m.Join(1);
     m.Take<CloseStream>();
     m.state->OnAttachClosed(m.attach, why, m.now);
     CHECK(m.state->status() == why);
@@ -285,7 +283,7 @@ TEST_CASE("a welcome to another plan than before ends the session", "[session][a
 TEST_CASE("good-bye is said, read, and then the stream is half-closed", "[session][attach]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 4, 1);
+  const StreamId worker = m.Join(1);
   m.Take<SendAttach>();
   m.state->OnAttachWritten(m.attach, m.now);
   m.Take<SendAttach>();
@@ -398,7 +396,7 @@ TEST_CASE("a dispatcher that stays lost is a warning, and so is its return", "[s
   CHECK(m.logger->lines.size() == found);
 }
 
-TEST_CASE("a wait of a session that was admitted is over when leases come", "[session][attach]") {
+TEST_CASE("a wait of a session that was admitted is over when it gets members", "[session][attach]") {
   Machine m;
   m.Welcome();
   v1::AttachResponse message;
@@ -408,7 +406,9 @@ TEST_CASE("a wait of a session that was admitted is over when leases come", "[se
   m.PassAttached(2 * kSecond);
   CHECK(m.state->waiting_why() == "no worker has the dataset");
   CHECK(m.logger->Has(LogLevel::kInfo, "waiting for a worker"));
-  m.Give({m.LeaseOf(1, 0, 1, 1)});
+  m.List({});
+  CHECK_FALSE(m.state->waiting_why().empty());
+  m.List({1});
   CHECK(m.state->waiting_why().empty());
   m.PassAttached(2 * kSecond);
   CHECK_FALSE(m.logger->Has(LogLevel::kWarning, "waiting"));

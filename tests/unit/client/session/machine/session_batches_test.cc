@@ -5,7 +5,7 @@
 namespace millrace::client {
 namespace {
 
-TEST_CASE("a batch that is not what its lease says is dropped, and its worker has failed",
+TEST_CASE("a batch that is not that of its step is dropped, and its worker has failed",
           "[session][batch]") {
   const auto spoil = [](Arrival& a, int what) {
     if (what == 0) a.fingerprint = kOtherPlan;
@@ -17,8 +17,8 @@ TEST_CASE("a batch that is not what its lease says is dropped, and its worker ha
   for (int what = 0; what < 5; ++what) {
     Machine m;
     m.Welcome();
-    const StreamId worker = m.GiveOne(1, 0, 3, 1);
-    Arrival arrival = ArrivalOf(m.state->steps(), 0, {10, 1});
+    const StreamId worker = m.Join(1);
+    Arrival arrival = ArrivalOf(m.state->steps(), 0);
     spoil(arrival, what);
     CHECK(m.Arrive(worker, arrival) == Verdict::kWrong);
     CHECK(m.state->held_batches() == 0);
@@ -31,12 +31,11 @@ TEST_CASE("a batch that is not what its lease says is dropped, and its worker ha
 TEST_CASE("a second copy of a batch is dropped, held or taken", "[session][batch][I1]") {
   Machine m;
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 3, 1), m.LeaseOf(2, 0, 3, 2, true)});
-  const auto opened = m.Take<OpenBatches>();
-  CHECK(m.Arrive(opened[0].stream, 0, 1) == Verdict::kTaken);
-  CHECK(m.Arrive(opened[1].stream, 0, 2) == Verdict::kDuplicate);
+  const auto [first, second] = m.JoinBoth();
+  CHECK(m.Arrive(first, 0) == Verdict::kTaken);
+  CHECK(m.Arrive(second, 0) == Verdict::kDuplicate);
   m.TakeBatch();
-  CHECK(m.Arrive(opened[1].stream, 0, 2) == Verdict::kDuplicate);
+  CHECK(m.Arrive(second, 0) == Verdict::kDuplicate);
   CHECK(m.state->held_batches() == 0);
   CHECK(m.state->stats(m.now).duplicates == 2);
   CHECK(m.state->stats(m.now).duplicate_mismatches == 0);
@@ -46,13 +45,12 @@ TEST_CASE("copies that differ are an alarm that names both workers", "[session][
   for (const bool taken : {false, true}) {
     Machine m;
     m.Welcome();
-    m.Give({m.LeaseOf(1, 0, 3, 1), m.LeaseOf(2, 0, 3, 2, true)});
-    const auto opened = m.Take<OpenBatches>();
-    m.Arrive(opened[0].stream, 0, 1);
+    const auto [first, second] = m.JoinBoth();
+    m.Arrive(first, 0);
     if (taken) m.TakeBatch();
-    Arrival other = ArrivalOf(m.state->steps(), 0, {10, 2});
+    Arrival other = ArrivalOf(m.state->steps(), 0);
     other.digest.low ^= 1;
-    CHECK(m.Arrive(opened[1].stream, other) == Verdict::kDuplicate);
+    CHECK(m.Arrive(second, other) == Verdict::kDuplicate);
     CHECK(m.logger->Has(LogLevel::kError, "worker1:1"));
     CHECK(m.logger->Has(LogLevel::kError, "worker2:1"));
     CHECK(m.state->stats(m.now).duplicate_mismatches == 1);
@@ -60,11 +58,22 @@ TEST_CASE("copies that differ are an alarm that names both workers", "[session][
   }
 }
 
+TEST_CASE("a batch that comes though its worker was not asked for it is kept", "[session][batch]") {
+  Machine m;
+  m.Welcome();
+  const StreamId second = m.JoinBoth({.slots = 4}, {.slots = 1}).second;
+  REQUIRE(m.AskedOf(1).contains(0));
+  // The worker was asked before, and the ask was taken back when the batch was on its way.
+  CHECK(m.Arrive(second, 0) == Verdict::kTaken);
+  CHECK_FALSE(m.AskedOf(1).contains(0));
+  CHECK_FALSE(m.state->answered());
+}
+
 TEST_CASE("parts of batches that the session does not look for cost no memory",
           "[session][batch]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  const StreamId worker = m.Join(1);
   v1::BatchPart part;
   part.set_total_bytes(1000);
   ToProto(Position{900, 0}, part.mutable_at());
@@ -75,36 +84,29 @@ TEST_CASE("parts of batches that the session does not look for cost no memory",
   CHECK(m.state->OnBatchesPart(worker, part, 500, m.now));
 }
 
-TEST_CASE("what was granted before the window shrank is taken when it comes", "[session][batch]") {
-  Machine::Options options;
-  options.steps = {.examples = 100'000, .size = 5, .world_size = 2};
-  options.prefetch_bytes = 1'000'000;
-  Machine m(options);
+TEST_CASE("what was asked for before the window shrank is taken when it comes",
+          "[session][batch]") {
+  Machine m({.steps = {.examples = 100'000, .size = 5, .world_size = 2},
+             .prefetch_bytes = 1'000'000});
   m.Welcome();
-  std::vector<v1::Lease> leases;
-  for (std::uint32_t i = 0; i < 16; ++i) leases.push_back(m.LeaseOf(1 + i, 64 * i, 64, 1));
-  m.Give(leases);
-  const StreamId worker = m.TakeLast<OpenBatches>()->stream;
-  const auto arrive = [&](std::uint64_t step, std::uint64_t bytes) {
-    v1::BatchPart part;
-    const Arrival arrival = ArrivalOf(m.state->steps(), step, {10, 1 + step / 64}, bytes);
-    ToProto(arrival.at, part.mutable_at());
-    part.set_total_bytes(bytes);
-    return m.state->OnBatchesPart(worker, part, bytes, m.now) &&
-           m.state->OnBatchesArrival(worker, arrival, m.now) == Verdict::kTaken;
-  };
-  for (std::uint64_t step = 0; step < 600; ++step) REQUIRE(arrive(step, 1000));
+  const StreamId worker = m.Join(1, {.slots = 1000});
+  REQUIRE(m.AskedOf(1).size() == 1000);
+  for (std::uint64_t step = 0; step < 600; ++step) {
+    REQUIRE(m.Arrive(worker, step) == Verdict::kTaken);
+  }
   const std::uint64_t before = m.state->window();
-  REQUIRE(arrive(600, 100'000));  // a large one: the window shrinks while batches are under way
+  REQUIRE(m.Arrive(worker, 600, 100'000) == Verdict::kTaken);  // a large one
   REQUIRE(m.state->window() + 64 < 800);
   REQUIRE(before >= 800);
-  for (std::uint64_t step = 601; step < 800; ++step) CHECK(arrive(step, 1000));
+  for (std::uint64_t step = 601; step < 800; ++step) {
+    CHECK(m.Arrive(worker, step) == Verdict::kTaken);
+  }
 }
 
 TEST_CASE("whether a batch is wanted is decided at its first part", "[session][batch]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 10, 1);
+  const StreamId worker = m.Join(1);
   v1::BatchPart part;
   ToProto(m.state->steps().At(0), part.mutable_at());
   part.set_total_bytes(2000);
@@ -112,7 +114,7 @@ TEST_CASE("whether a batch is wanted is decided at its first part", "[session][b
   m.state->OnBatchesPart(worker, {}, 0, m.now);
   part.set_offset(1000);
   CHECK(m.state->OnBatchesPart(worker, part, 1000, m.now));
-  ToProto(m.state->steps().At(5000), part.mutable_at());  // far from any leased step
+  ToProto(m.state->steps().At(5000), part.mutable_at());  // far from any step that is asked for
   part.set_offset(0);
   CHECK_FALSE(m.state->OnBatchesPart(worker, part, 1000, m.now));
   part.set_offset(1000);
@@ -122,9 +124,9 @@ TEST_CASE("whether a batch is wanted is decided at its first part", "[session][b
 TEST_CASE("what comes from a closed stream is ignored", "[session][batch]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  const StreamId worker = m.Join(1);
   m.state->OnBatchesClosed(worker, Unavailable("reset"), m.now);
-  CHECK(m.Arrive(worker, 0, 1) == Verdict::kUnwanted);
+  CHECK(m.Arrive(worker, 0) == Verdict::kUnwanted);
   CHECK(m.state->held_batches() == 0);
 }
 

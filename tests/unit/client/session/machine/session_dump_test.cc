@@ -23,27 +23,29 @@ TEST_CASE("a dump before the Welcome says who waits for what", "[session][dump]"
 }
 
 TEST_CASE(
-    "a dump has place, window, leases, room, credit and failing workers, and is the same for "
-    "the same events",
+    "a dump has place, window, asks, credit and failing workers, and is the same for the same "
+    "events",
     "[session][dump]") {
   const auto dump = [] {
     Machine m;
     m.Welcome();
-    m.Give({m.LeaseOf(1, 0, 4, 1), m.LeaseOf(2, 4, 4, 2, /*copy=*/true)});
-    const auto opened = m.Take<OpenBatches>();
-    m.Arrive(opened.at(0).stream, 0, 1, 1500);
+    const StreamId worker = m.JoinBoth({.slots = 4}).first;
+    m.Arrive(worker, 0, 1500);
     m.TakeBatch();
-    m.state->OnBatchesClosed(opened.at(1).stream, Unavailable("connection reset"), m.now);
-    m.Pass(kSecond);
+    m.Break(2, Unavailable("connection reset"));
+    m.Say(1, {.slots = 4, .built = {1}, .twins = {2}});
+    m.Pass(100 * kMs);
     return m.state->Dump();
   };
   const std::string text = dump();
   CHECK(text == dump());
   CHECK_THAT(text, Contains("next step 1 at epoch 0, example 10 window 24"));
-  CHECK_THAT(text, Contains("lease 10.1 of worker 10.1 steps 0 to 4 lacks from 1 room 3\n"));
-  CHECK_THAT(text, Contains("worker 10.1 worker1:1 stream 2 owes "));
-  CHECK_THAT(text, Contains("room 3 credit left "));
-  CHECK_THAT(text, Contains("failing for 2.000 s: connection reset"));
+  CHECK_THAT(text, Contains("step 1 asked of 10.1 0.100 s ago, due "));
+  CHECK_THAT(text, Contains(" built\n"));
+  CHECK_THAT(text, Contains("worker 10.1 worker1:1 place 0 stream 2 asked "));
+  CHECK_THAT(text, Contains("credit left "));
+  CHECK_THAT(text, Contains("slots 4 batch 0.010000 s threads 1.000 split 1 building 0 twins 1"));
+  CHECK_THAT(text, Contains("failing for 0.400 s: connection reset"));
 }
 
 }  // namespace

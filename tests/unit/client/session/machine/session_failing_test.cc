@@ -12,67 +12,93 @@ v1::Failing OnlyFailing(const v1::Report& report) {
   return report.failing(0);
 }
 
-TEST_CASE("a broken stream gives its leases back and marks the worker failing",
+TEST_CASE("a broken stream frees what its worker was asked for, and the worker is failing",
           "[session][failing]") {
   Machine m;
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 3, 1), m.LeaseOf(2, 3, 3, 2)});
-  const auto opened = m.Take<OpenBatches>();
-  m.state->OnBatchesClosed(opened[0].stream, Unavailable("reset"), m.now);
-  const v1::Report report = m.PassAttached(kSecond);
-  REQUIRE(report.held_size() == 1);
-  CHECK(FromProto(report.held(0).id()) == Number{10, 2});
+  m.List({1, 2});
+  m.Say(1, {.slots = 3});
+  m.Say(2, {.slots = 10});
+  REQUIRE(m.AskedOf(1).size() == 3);
+  m.Break(1);
+  CHECK(m.AskedOf(1).empty());
+  CHECK(m.AskedOf(2).contains(0));
+  const v1::Report report = m.PassAttached(300 * kMs);
   const v1::Failing failing = OnlyFailing(report);
   CHECK(FromProto(failing.worker()) == Number{10, 1});
   CHECK(failing.reason() == "reset");
-  CHECK(m.state->stats(m.now).lapsed_leases == 1);
+  CHECK(m.state->stats(m.now).moved_failed == 3);
+  CHECK(m.PassAttached(kSecond).failing_size() == 0);
 }
 
 TEST_CASE("a worker that owes and is silent for 3 s has failed; one that owes nothing has not",
           "[session][failing]") {
-  Machine m;
+  Machine m({.steps = {.examples = 20, .size = 5, .world_size = 2}, .epochs = 1});  // two steps
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 8, 1), m.LeaseOf(2, 9, 1, 2)});  // the second gets no room
-  const auto opened = m.Take<OpenBatches>();
-  m.Wants(opened[0].stream);
-  m.Wants(opened[1].stream);
+  const auto [first, second] = m.JoinBoth();
+  REQUIRE(m.AskedOf(1).size() == 2);
+  m.TakeWants();
+  m.Silence(1);
+  m.Silence(2);
   m.PassAttached(2900 * kMs);
   CHECK(m.Take<CloseStream>().empty());
+  m.Silence(2);
   m.PassAttached(200 * kMs);
   const auto closed = m.Take<CloseStream>();
-  REQUIRE(closed.size() == 1);
-  CHECK(closed[0].stream == opened[0].stream);
-  m.PassAttached(5 * kSecond);
-  CHECK(m.Take<CloseStream>().empty());
+  REQUIRE_FALSE(closed.empty());
+  CHECK(closed[0].stream == first);
+  CHECK(m.AskedOf(2).size() == 2);
+  CHECK(m.StreamTo(2) == second);
 }
 
 TEST_CASE("a worker that was silent gets no credit at first, and more as its batches come",
           "[session][failing][credit]") {
   Machine m;
   m.Welcome();
-  const auto lease = [&](std::uint64_t n, std::uint64_t first) {
-    const StreamId stream = m.GiveOne(n, first, 8, 1);
-    return std::pair(stream, m.Wants(stream)->credit_bytes());
-  };
-  const auto [silent, before] = lease(1, 0);
-  CHECK(before >= 8000);
+  const StreamId silent = m.Join(1);
+  m.TakeWants();
+  m.Pass(10 * kMs);
+  CHECK(m.Wants(silent)->credit_bytes() >= 8000);
+  m.Silence(1);
   m.PassAttached(3100 * kMs);
-  const auto [again, after] = lease(2, 0);
+  m.PassAttached(kSecond);
+  const StreamId again = m.StreamTo(1);
+  REQUIRE(again != 0);
   REQUIRE(again != silent);
-  CHECK(after == 0);
-  m.Arrive(again, 0, 2);
-  m.Arrive(again, 1, 2);
+  m.TakeWants();
+  m.Say(1);
+  m.Pass(10 * kMs);
+  CHECK(m.Wants(again)->credit_bytes() == 0);
+  m.Arrive(again, 0);
+  m.Arrive(again, 1);
   m.PassAttached(100 * kMs);
   const std::uint64_t grown = m.Wants(again)->credit_bytes();
   CHECK(grown > 0);
   CHECK(grown <= 2000);
 }
 
-/// Brings a whole batch of lease 1 as a single part. The worker says that it is the stream's n-th.
+TEST_CASE("a frozen worker costs one silence, and is asked again once it has spoken",
+          "[session][failing]") {
+  Machine m;
+  m.Welcome();
+  m.List({1, 2});
+  m.Say(1, {.slots = 2});
+  m.Say(2, {.slots = 2});
+  m.Silence(1);
+  m.PassAttached(3500 * kMs);
+  CHECK(m.AskedOf(1).empty());
+  const std::uint64_t moved = m.state->stats(m.now).moved_failed;
+  for (int i = 0; i < 30; ++i) m.PassAttached(kSecond);
+  CHECK(m.AskedOf(1).empty());
+  CHECK(m.state->stats(m.now).moved_failed == moved);
+  m.Say(1, {.slots = 2});
+  CHECK(m.AskedOf(1).size() == 1);
+}
+
+/// Brings a whole batch as a single part. The worker says that it is the stream's n-th.
 Verdict ArriveNth(Machine& m, StreamId stream, std::uint64_t step, std::uint64_t n) {
-  const Arrival arrival = ArrivalOf(m.state->steps(), step, {10, 1});
+  const Arrival arrival = ArrivalOf(m.state->steps(), step);
   v1::BatchPart part;
-  ToProto(arrival.lease, part.mutable_lease());
   ToProto(arrival.at, part.mutable_at());
   part.set_total_bytes(arrival.bytes);
   part.set_batches_sent(n);
@@ -82,7 +108,7 @@ Verdict ArriveNth(Machine& m, StreamId stream, std::uint64_t step, std::uint64_t
 
 void SayAlive(Machine& m, StreamId stream, std::uint64_t batches_sent) {
   v1::BatchPart part;
-  part.mutable_alive();
+  *part.mutable_alive() = m.AliveOf({.slots = 4});
   part.set_batches_sent(batches_sent);
   m.state->OnBatchesPart(stream, part, 0, m.now);
 }
@@ -91,8 +117,7 @@ TEST_CASE("a stream that has lost a batch is closed when the next batch comes",
           "[session][failing][lost]") {
   Machine m;
   m.Welcome();
-  const StreamId stream = m.GiveOne(1, 0, 4, 1);
-  m.Wants(stream);
+  const StreamId stream = m.Join(1, {.slots = 4});
   CHECK(ArriveNth(m, stream, 0, 1) == Verdict::kTaken);
   CHECK(m.Take<CloseStream>().empty());
   CHECK(ArriveNth(m, stream, 2, 3) == Verdict::kUnwanted);
@@ -100,15 +125,14 @@ TEST_CASE("a stream that has lost a batch is closed when the next batch comes",
   REQUIRE(closed.size() == 1);
   CHECK(closed[0].stream == stream);
   CHECK(closed[0].why.message() == "of 3 batches that it has sent, 1 were lost on the way");
-  CHECK(m.state->stats(m.now).lapsed_leases == 1);
+  CHECK(m.state->stats(m.now).moved_failed == 3);
 }
 
 TEST_CASE("a stream that has lost a batch is closed when the worker says that it lives",
           "[session][failing][lost]") {
   Machine m;
   m.Welcome();
-  const StreamId stream = m.GiveOne(1, 0, 4, 1);
-  m.Wants(stream);
+  const StreamId stream = m.Join(1, {.slots = 4});
   SayAlive(m, stream, 0);
   ArriveNth(m, stream, 0, 1);
   SayAlive(m, stream, 1);
@@ -120,12 +144,10 @@ TEST_CASE("a stream that has lost a batch is closed when the worker says that it
 TEST_CASE("a batch in parts counts as received with its last part", "[session][failing][lost]") {
   Machine m;
   m.Welcome();
-  const StreamId stream = m.GiveOne(1, 0, 4, 1);
-  m.Wants(stream);
-  const Arrival arrival = ArrivalOf(m.state->steps(), 0, {10, 1});
+  const StreamId stream = m.Join(1, {.slots = 4});
+  const Arrival arrival = ArrivalOf(m.state->steps(), 0);
   for (const std::uint64_t offset : {0, 600}) {
     v1::BatchPart part;
-    ToProto(arrival.lease, part.mutable_lease());
     ToProto(arrival.at, part.mutable_at());
     part.set_total_bytes(arrival.bytes);
     part.set_offset(offset);
@@ -143,8 +165,7 @@ TEST_CASE("a batch in parts counts as received with its last part", "[session][f
 TEST_CASE("a batch that came twice hides no later loss", "[session][failing][lost]") {
   Machine m;
   m.Welcome();
-  const StreamId stream = m.GiveOne(1, 0, 4, 1);
-  m.Wants(stream);
+  const StreamId stream = m.Join(1, {.slots = 4});
   ArriveNth(m, stream, 0, 1);
   CHECK(ArriveNth(m, stream, 0, 1) == Verdict::kDuplicate);
   CHECK(m.Take<CloseStream>().empty());
@@ -155,8 +176,7 @@ TEST_CASE("a batch that came twice hides no later loss", "[session][failing][los
 TEST_CASE("a worker that does not count its batches has lost none", "[session][failing][lost]") {
   Machine m;
   m.Welcome();
-  const StreamId stream = m.GiveOne(1, 0, 4, 1);
-  m.Wants(stream);
+  const StreamId stream = m.Join(1, {.slots = 4});
   ArriveNth(m, stream, 0, 0);
   SayAlive(m, stream, 0);
   CHECK(ArriveNth(m, stream, 1, 0) == Verdict::kTaken);
@@ -165,45 +185,40 @@ TEST_CASE("a worker that does not count its batches has lost none", "[session][f
 
 TEST_CASE("a worker that takes no want list for 3 s has failed, though it owes nothing yet",
           "[session][failing]") {
-  Machine m;
+  Machine m({.epochs = 1});
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 2, 1);
-  m.Wants(worker);
-  m.Arrive(worker, 0, 1);
-  m.Arrive(worker, 1, 1);
-  m.Give({m.LeaseOf(2, 2, 2, 1)});
-  REQUIRE(m.Take<SendWants>().size() == 1);
-  m.Arrive(worker, 0, 1);  // a batch that was on its way
-  m.PassAttached(3500 * kMs);
-  const auto closed = m.Take<CloseStream>();
-  REQUIRE(closed.size() == 1);
-  CHECK(closed[0].stream == worker);
+  const StreamId worker = m.Join(1, {.slots = 2});
+  m.TakeWants();
+  REQUIRE(m.Take<SendWants>().empty());
+  m.Arrive(worker, 0);
+  m.Pass(10 * kMs);
+  REQUIRE(m.Take<SendWants>().size() == 1);  // it is never written
+  m.Silence(1);
+  m.Pass(3500 * kMs);
+  bool closed = false;
+  for (const CloseStream& close : m.Take<CloseStream>()) closed = closed || close.stream == worker;
+  CHECK(closed);
 }
 
 TEST_CASE("a worker that owes and says that it lives is not given up", "[session][failing]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 8, 1);
-  m.Wants(worker);
-  v1::BatchPart alive;
-  alive.mutable_alive();
-  for (int i = 0; i < 20; ++i) {
-    m.PassAttached(kSecond);
-    m.state->OnBatchesPart(worker, alive, 0, m.now);
-  }
+  m.Join(1);
+  m.PassAttached(20 * kSecond);
   CHECK(m.Take<CloseStream>().empty());
-  CHECK(m.state->leases().all().size() == 1);
+  CHECK(m.AskedOf(1).size() == 8);
 }
 
 TEST_CASE("a worker that is told and says for 3 s that it hears nothing is given up",
           "[session][failing]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 8, 1);
-  m.Wants(worker);
+  const StreamId worker = m.Join(1);
+  m.TakeWants();
+  m.Silence(1);
   const auto alive = [&](std::uint32_t wants_age_ms) {
     v1::BatchPart part;
-    part.mutable_alive()->set_wants_age_ms(wants_age_ms);
+    *part.mutable_alive() = m.AliveOf({.wants_age_ms = wants_age_ms});
     m.state->OnBatchesPart(worker, part, 0, m.now);
     return m.Take<CloseStream>().empty();
   };
@@ -220,295 +235,281 @@ TEST_CASE("a worker that is told and says for 3 s that it hears nothing is given
   CHECK(alive(4000));
   m.PassAttached(200 * kMs);
   CHECK(!alive(3000));
-  CHECK(m.state->leases().all().empty());
-  const StreamId again = m.GiveOne(2, 0, 8, 1);
-  REQUIRE(again != worker);
-  CHECK(m.Wants(again)->credit_bytes() == 0);  // as after a silence
+  CHECK(m.AskedOf(1).empty());
+  m.PassAttached(kSecond);
+  REQUIRE(m.StreamTo(1) != worker);
+  m.TakeWants();
+  m.Say(1);
+  m.Pass(10 * kMs);
+  CHECK(m.Wants(m.StreamTo(1))->credit_bytes() == 0);  // as after a silence
   CHECK(m.logger->Has(LogLevel::kWarning, "no want list came to it for 3.0 s"));
 }
 
-TEST_CASE("a worker that is told nothing may hear nothing", "[session][failing]") {
+TEST_CASE("a worker that is asked for nothing may hear nothing", "[session][failing]") {
   Machine m({.epochs = 1});
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 2, 1), m.LeaseOf(2, 2, 8, 2)});
-  const auto streams = m.Take<OpenBatches>();
-  m.Wants(streams[0].stream);
-  m.Wants(streams[1].stream);
-  m.Arrive(streams[0].stream, 0, 1);
-  m.Arrive(streams[0].stream, 1, 1);
-  v1::BatchPart hears;
-  hears.mutable_alive();
-  for (int i = 0; i < 6; ++i) {
-    m.PassAttached(kSecond);
-    m.state->OnBatchesPart(streams[1].stream, hears, 0, m.now);
-  }
-  v1::BatchPart part;
-  part.mutable_alive()->set_wants_age_ms(6000);
-  m.state->OnBatchesPart(streams[0].stream, part, 0, m.now);
+  const auto [first, second] = m.JoinBoth({.slots = 10}, {.slots = 10, .wants_age_ms = 6000});
+  REQUIRE(m.AskedOf(2).empty());
+  for (std::uint64_t step = 0; step < 10; ++step) m.Arrive(first, step);
+  m.PassAttached(6 * kSecond);
   CHECK(m.Take<CloseStream>().empty());
-  m.Give({m.LeaseOf(3, 2, 2, 1, true)});
-  REQUIRE(m.Wants(streams[0].stream));
-  m.state->OnBatchesPart(streams[0].stream, part, 0, m.now);  // the want list is on its way
-  CHECK(m.Take<CloseStream>().empty());
+  CHECK(m.StreamTo(2) == second);
 }
 
 TEST_CASE("a process that stood still does not blame the others", "[session][failing]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 8, 1);
-  m.Wants(worker);
+  m.JoinBoth({.slots = 2}, {.slots = 2});
   m.PassAttached(kSecond);
+  m.Silence(1);
+  m.Silence(2);
+  const std::uint64_t copies = m.state->stats(m.now).asks_copy;
   m.now = m.now + 60 * kSecond;  // no tick in between
   m.state->Tick(m.now);
   CHECK(m.Take<CloseStream>().empty());
+  CHECK(m.state->stats(m.now).asks_copy == copies);
   m.Pass(3500 * kMs);
-  CHECK(m.Take<CloseStream>().size() == 2);
+  CHECK(m.Take<CloseStream>().size() == 3);  // two workers and the dispatcher
 }
 
-TEST_CASE("failing lasts 3 s, doubles to 60 s, and begins anew after a good batch",
-          "[session][failing]") {
+TEST_CASE("a worker that failed long ago and is no member is forgotten", "[session][failing]") {
   Machine m;
   m.Welcome();
-  std::vector<double> lasts;
-  std::uint64_t n = 1;
-  for (; n <= 7; ++n) {
-    const StreamId stream = m.GiveOne(n, 0, 3, 1);
-    REQUIRE(stream != 0);
-    m.state->OnBatchesClosed(stream, Unavailable("reset"), m.now);
-    lasts.push_back(ToSeconds(m.state->workers().Find({10, 1})->failing_until - m.now));
-  }
-  CHECK(lasts == std::vector<double>{3, 6, 12, 24, 48, 60, 60});
-  const StreamId stream = m.GiveOne(n, 0, 3, 1);
-  m.Arrive(stream, 0, n);
-  CHECK(m.PassAttached(kSecond).failing_size() == 0);
-  m.state->OnBatchesClosed(stream, Unavailable("reset"), m.now);
-  CHECK(ToSeconds(m.state->workers().Find({10, 1})->failing_until - m.now) == 3);
-}
-
-TEST_CASE("a worker that failed long ago and is not leased from is forgotten",
-          "[session][failing]") {
-  Machine m;
-  m.Welcome();
-  const StreamId gone = m.GiveOne(1, 0, 4, 1);
-  const StreamId alive = m.GiveOne(2, 4, 4, 2);
-  m.state->OnBatchesClosed(gone, Unavailable("killed"), m.now);
-  m.Give({m.LeaseOf(3, 0, 4, 2)});
+  m.JoinBoth();
+  m.Break(1, Unavailable("killed"));
+  m.List({2});
   CHECK(m.state->workers().all().size() == 2);
-  for (int i = 0; i < 700; ++i) {
-    v1::BatchPart pulse;
-    pulse.mutable_alive();
-    m.state->OnBatchesPart(alive, pulse, 0, m.now);
-    m.PassAttached(kSecond);
-  }
+  m.PassAttached(601 * kSecond);
   CHECK(m.state->workers().all().size() == 1);
   CHECK(m.state->workers().Find(Number{10, 2}) != nullptr);
 }
 
-TEST_CASE("failing is over when its time is", "[session][failing]") {
+TEST_CASE("a refused step is asked of another worker, and this one fails for a while",
+          "[session][failing][refused]") {
   Machine m;
   m.Welcome();
-  m.state->OnBatchesClosed(m.GiveOne(1, 0, 3, 1), Unavailable("reset"), m.now);
-  CHECK(OnlyFailing(m.PassAttached(kSecond)).remaining_seconds() > 1);
-  CHECK(m.PassAttached(4 * kSecond).failing_size() == 0);
-}
-
-TEST_CASE("a refused lease lapses alone and marks the worker failing", "[session][failing]") {
-  Machine m;
-  m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 3, 1), m.LeaseOf(2, 3, 3, 1)});
-  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
-  v1::BatchPart part;
-  ToProto(Number{10, 1}, part.mutable_refused()->mutable_lease());
-  part.mutable_refused()->set_message("file x.bin is damaged");
-  m.state->OnBatchesPart(worker, part, 0, m.now);
+  m.List({1, 2});
+  m.Say(1, {.slots = 3});
+  m.Say(2, {.slots = 3});
+  const bool names_step = GENERATE(true, false);
+  m.Refuse(1, names_step ? std::optional<std::uint64_t>(0) : std::nullopt, StatusCode::kUnavailable,
+           "the plan is not ready");
   CHECK(m.Take<CloseStream>().empty());
-  const v1::Report report = m.PassAttached(kSecond);
-  REQUIRE(report.held_size() == 1);
-  CHECK(FromProto(report.held(0).id()) == Number{10, 2});
-  CHECK(OnlyFailing(report).reason() == "file x.bin is damaged");
+  CHECK(m.AskedOf(1).size() == (names_step ? 2 : 0));
+  CHECK(m.AskedOf(2).contains(0));
+  CHECK(m.state->stats(m.now).moved_refused == (names_step ? 1 : 3));
+  const v1::Failing failing = OnlyFailing(m.PassAttached(300 * kMs));
+  CHECK(failing.reason() == "the plan is not ready");
+  CHECK(failing.code() == 0);
+  m.PassAttached(kSecond);
+  CHECK(m.StreamTo(1) != 0);  // it goes on with its stream
 }
 
-/// The loop takes all steps below `steps`. Steps that are not held come from worker 2, on stream
-/// `other`. Returns the report after that.
-v1::Report PassSteps(Machine& m, StreamId other, std::uint64_t steps) {
+TEST_CASE("a refusal of a step that the worker is not asked for says nothing",
+          "[session][failing][refused]") {
+  Machine m;
+  m.Welcome();
+  m.Join(1, {.slots = 3});
+  m.Refuse(1, 7, StatusCode::kDataLoss);
+  CHECK(m.AskedOf(1).size() == 3);
+  CHECK(m.PassAttached(kSecond).failing_size() == 0);
+}
+
+/// The loop takes all steps below `steps`, which come from worker 2. Returns the report after that.
+v1::Report PassSteps(Machine& m, std::uint64_t steps) {
   for (std::uint64_t step = m.state->next(); step < steps; ++step) {
-    if (!m.state->holds(step)) REQUIRE(m.Arrive(other, step, 2) == Verdict::kTaken);
+    if (!m.state->holds(step)) REQUIRE(m.Arrive(m.StreamTo(2), step) == Verdict::kTaken);
     m.state->OnTaken(m.now);
   }
   return m.PassAttached(kSecond);
 }
 
-TEST_CASE("a refusal for good is reported with its code until the lease's steps are passed",
-          "[session][failing]") {
+TEST_CASE("a refusal for good is reported with its code until the loop has passed the step",
+          "[session][failing][refused]") {
   Machine m;
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 2, 1), m.LeaseOf(2, 2, 3, 1)});
-  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
-  v1::BatchPart part;
-  ToProto(Number{10, 1}, part.mutable_refused()->mutable_lease());
-  part.mutable_refused()->set_message("file x.bin is damaged");
-  part.mutable_refused()->set_code(static_cast<std::uint32_t>(StatusCode::kDataLoss));
-  m.state->OnBatchesPart(worker, part, 0, m.now);
-  m.Arrive(worker, 2, 1);  // a good batch of other steps changes nothing
+  m.List({1, 2});
+  m.Say(1, {.slots = 3});
+  m.Say(2, {.slots = 1});
+  REQUIRE(m.AskedOf(1) == std::set<std::uint64_t>{0, 1, 2});
+  m.Refuse(1, 1, StatusCode::kDataLoss, "file x.bin is damaged");
+  m.Arrive(m.StreamTo(1), 0);  // a good batch of another step changes nothing
+  m.PassAttached(100 * kMs);
+  CHECK(m.AskedOf(1) == std::set<std::uint64_t>{2});
   const v1::Failing failing = OnlyFailing(m.PassAttached(10 * kSecond));
   CHECK(failing.code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
   CHECK(failing.reason() == "file x.bin is damaged");
-  m.Give({m.LeaseOf(3, 0, 2, 2)});
-  const StreamId other = m.Take<OpenBatches>().at(0).stream;
-  CHECK(PassSteps(m, other, 1).failing_size() == 1);
-  CHECK(PassSteps(m, other, 2).failing_size() == 0);
+  CHECK(PassSteps(m, 1).failing_size() == 1);
+  CHECK(PassSteps(m, 2).failing_size() == 0);
+}
+
+TEST_CASE("a refusal for good that names no step counts for all that is asked",
+          "[session][failing][refused]") {
+  Machine m;
+  m.Welcome();
+  m.List({1, 2});
+  m.Say(1, {.slots = 3});
+  m.Say(2, {.slots = 1});
+  m.Refuse(1, std::nullopt, StatusCode::kInternal, "no");
+  CHECK(m.AskedOf(1).empty());
+  CHECK(PassSteps(m, 2).failing_size() == 1);
+  CHECK(PassSteps(m, 3).failing_size() == 0);
 }
 
 TEST_CASE("a batch that a user's code fails to build is named until the loop has passed it",
-          "[session][failing]") {
+          "[session][failing][refused]") {
   Machine m;
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 3, 1)});
-  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
-  v1::BatchPart part;
-  ToProto(Number{10, 1}, part.mutable_refused()->mutable_lease());
-  part.mutable_refused()->set_message("ValueError");
-  part.mutable_refused()->set_code(static_cast<std::uint32_t>(StatusCode::kAborted));
-  const bool known = GENERATE(true, false);
-  // A place outside of the lease says nothing, and the whole lease is meant.
-  ToProto(m.state->steps().At(known ? 1 : 7), part.mutable_refused()->mutable_at());
-  m.state->OnBatchesPart(worker, part, 0, m.now);
+  m.List({1, 2});
+  m.Say(1, {.slots = 3});
+  m.Say(2, {.slots = 1});
+  m.Refuse(1, 1, StatusCode::kAborted, "ValueError");
   const v1::Failing failing = OnlyFailing(m.PassAttached(kSecond));
   CHECK(failing.code() == static_cast<std::uint32_t>(StatusCode::kAborted));
-  if (known) {
-    REQUIRE(failing.refused_size() == 1);
-    CHECK(FromProto(failing.refused(0).at()) == m.state->steps().At(1));
-    CHECK(failing.refused(0).reason() == "ValueError");
-  } else {
-    CHECK(failing.refused_size() == 0);
-  }
-  m.Give({m.LeaseOf(3, 0, 3, 2)});
-  StreamId other = 0;
-  for (const OpenBatches& open : m.Take<OpenBatches>()) {
-    if (open.worker.address == "worker2:1") other = open.stream;
-  }
-  // Later the worker is also silent, which is another matter.
-  const auto refuses = [&](std::uint64_t steps) {
-    const v1::Report report = PassSteps(m, other, steps);
-    return std::any_of(report.failing().begin(), report.failing().end(),
-                       [](const v1::Failing& one) { return one.code() != 0; });
-  };
-  CHECK(refuses(1));
-  CHECK(refuses(2) == !known);
-  CHECK_FALSE(refuses(3));
+  REQUIRE(failing.refused_size() == 1);
+  CHECK(FromProto(failing.refused(0).at()) == m.state->steps().At(1));
+  CHECK(failing.refused(0).reason() == "ValueError");
+  // The worker builds other steps, and another worker tries this one.
+  CHECK(m.AskedOf(1).size() == 3);
+  CHECK_FALSE(m.AskedOf(1).contains(1));
+  m.Arrive(m.StreamTo(2), *m.AskedOf(2).begin());
+  m.PassAttached(100 * kMs);
+  CHECK(m.AskedOf(2).contains(1));
+  CHECK(PassSteps(m, 1).failing_size() == 1);
+  CHECK(PassSteps(m, 2).failing_size() == 0);
 }
 
-TEST_CASE("a refusal that may pass is reported without a code", "[session][failing]") {
-  Machine m;
+TEST_CASE("if every member has refused a step, the others come and the session waits",
+          "[session][failing][refused]") {
+  Machine m({.epochs = 1});
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
-  v1::BatchPart part;
-  ToProto(Number{10, 1}, part.mutable_refused()->mutable_lease());
-  part.mutable_refused()->set_code(static_cast<std::uint32_t>(StatusCode::kUnavailable));
-  m.state->OnBatchesPart(worker, part, 0, m.now);
-  CHECK(OnlyFailing(m.PassAttached(kSecond)).code() == 0);
+  m.JoinBoth({.slots = 10}, {.slots = 10});
+  m.state->SetWaiting(true, m.now);
+  m.Refuse(1, 0, StatusCode::kAborted, "ValueError");
+  REQUIRE(m.AskedOf(2).contains(0));
+  m.Refuse(2, 0, StatusCode::kAborted, "ValueError");
+  m.PassAttached(10 * kSecond);
+  CHECK(m.state->asks().Find(0) == nullptr);
+  CHECK(m.state->asks().steps().size() == 9);
+  CHECK(m.PassAttached(kSecond).failing_size() == 2);
+  CHECK(m.state->status().ok());  // the dispatcher ends the job
 }
 
 TEST_CASE("a batch over the limit can never come; one that was damaged on the way can",
           "[session][failing]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  const StreamId worker = m.Join(1);
   v1::BatchPart part;
   ToProto(m.state->steps().At(0), part.mutable_at());
   part.set_total_bytes(m.state->batch_limit_bytes() + 1);
   m.state->OnBatchesPart(worker, part, 100, m.now);
   const bool too_large = GENERATE(true, false);
   const Status why = too_large ? OutOfRange("a batch of 9 GiB") : DataLoss("another digest");
+  m.words.clear();
   m.state->OnBatchesBad(worker, why, m.now);
-  const v1::Failing failing = OnlyFailing(m.PassAttached(kSecond));
+  const v1::Failing failing = OnlyFailing(m.PassAttached(300 * kMs));
   CHECK(failing.code() == (too_large ? static_cast<std::uint32_t>(StatusCode::kOutOfRange) : 0));
   CHECK(failing.reason() == why.message());
 }
 
-/// A worker says on its stream that it drains.
-void GoAway(Machine& m, StreamId worker) {
+// --- drains ------------------------------------------------------------------------------------
+
+TEST_CASE("a worker that drains keeps what it has begun, and the rest goes to others",
+          "[session][drain]") {
+  Machine m({.epochs = 1});
+  m.Welcome();
+  m.JoinBoth({.slots = 10}, {.slots = 10});
+  REQUIRE(m.AskedOf(1).size() == 10);
+  m.Say(1, {.slots = 0, .built = {0, 1}, .building = {2}});
+  CHECK(m.AskedOf(1) == std::set<std::uint64_t>{0, 1, 2});
+  CHECK(m.AskedOf(2).size() == 7);
+  CHECK(m.state->stats(m.now).moved_drained == 7);
+  CHECK(m.PassAttached(kSecond).failing_size() == 0);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    CHECK(m.Arrive(m.StreamTo(1), step) == Verdict::kTaken);
+  }
+  m.Break(1, OkStatus());
+  CHECK_FALSE(m.logger->Has(LogLevel::kWarning, "worker failed"));
+  CHECK(m.StreamTo(1) == 0);
+}
+
+TEST_CASE("a worker that only says that it goes away drains, too", "[session][drain]") {
+  Machine m({.epochs = 1});
+  m.Welcome();
+  const auto [first, second] = m.JoinBoth({.slots = 10}, {.slots = 10});
+  m.words.clear();
   v1::BatchPart part;
   part.set_going_away(true);
-  m.state->OnBatchesPart(worker, part, 0, m.now);
+  m.state->OnBatchesPart(first, part, 0, m.now);
+  CHECK(m.AskedOf(1).empty());
+  CHECK(m.AskedOf(2).size() == 10);
+  CHECK(m.logger->Has(LogLevel::kInfo, "worker drains"));
 }
 
-TEST_CASE("a worker that drains keeps what it may build and gives back the rest",
-          "[session][failing]") {
-  Machine m;
+TEST_CASE("a drain that is taken back ends with a word that has slots", "[session][drain]") {
+  Machine m({.epochs = 1});
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 10, 1)});
-  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
-  REQUIRE(TotalRoom(*m.Wants(worker)) == 8);
-  GoAway(m, worker);
-  v1::Report report = m.PassAttached(kSecond);
-  REQUIRE(report.held_size() == 1);
-  CHECK(report.held(0).shard().batches() == 8);
-  CHECK(report.failing_size() == 1);
-  for (std::uint64_t i = 0; i < 8; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
-  for (std::uint64_t i = 0; i < 8; ++i) m.TakeBatch();
-  CHECK(m.state->leases().all().empty());
-  m.state->OnBatchesClosed(worker, OkStatus(), m.now);
-  CHECK_FALSE(m.logger->Has(LogLevel::kWarning, "worker failed"));
+  m.Join(1, {.slots = 10});
+  m.Say(1, {.slots = 0});
+  CHECK(m.AskedOf(1).empty());
+  m.PassAttached(2 * kSecond);
+  CHECK(m.AskedOf(1).empty());
+  m.Say(1, {.slots = 10});
+  m.Pass(10 * kMs);
+  CHECK(m.AskedOf(1).size() == 10);
 }
 
-TEST_CASE("of a worker that drains nothing is waited for that it was not told",
-          "[session][failing]") {
-  Machine m;
+TEST_CASE("a worker that drained and lost its stream is asked again once a list names it",
+          "[session][drain]") {
+  Machine m({.epochs = 1});
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 10, 1)});
-  const StreamId worker = m.Take<OpenBatches>().at(0).stream;
-  REQUIRE(TotalRoom(*m.Wants(worker)) == 8);
-  for (std::uint64_t i = 0; i < 3; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
-  GoAway(m, worker);  // before it is told to build more
-  for (std::uint64_t i = 3; i < 8; ++i) CHECK(m.Arrive(worker, i, 1) == Verdict::kTaken);
-  for (const auto& [id, held] : m.state->leases().all()) CHECK_FALSE(held.lacks());
+  m.Join(1, {.slots = 10});
+  m.Say(1, {.slots = 0});
+  m.Break(1);
+  m.PassAttached(20 * kSecond);
+  CHECK(m.StreamTo(1) == 0);
+  m.List({1});
+  m.Say(1, {.slots = 10});
+  CHECK(m.AskedOf(1).size() == 10);
 }
 
-TEST_CASE("a worker that drains is told again of what had no room meanwhile",
-          "[session][failing]") {
-  Machine::Options options;
-  options.prefetch_bytes = 8000;
-  Machine m(options);
+// --- without a dispatcher ------------------------------------------------------------------------
+
+TEST_CASE("without a dispatcher a session goes on with its members, by the same rules",
+          "[session][deserted]") {
+  Machine m({.steps = {.examples = 100'000, .size = 5, .world_size = 2}});
   m.Welcome();
-  m.Give({m.LeaseOf(1, 0, 4, 1), m.LeaseOf(2, 4, 6, 2)});
-  const std::vector<OpenBatches> opened = m.Take<OpenBatches>();
-  REQUIRE(opened.size() == 2);
-  const StreamId drains = opened[0].stream;
-  const StreamId other = opened[1].stream;
-  REQUIRE(TotalRoom(*m.Wants(drains)) == 4);
-  GoAway(m, drains);
-  m.Give({m.LeaseOf(3, 10, 6, 2)});
-  // Later batches fill the buffer, so that only the next one has room.
-  for (std::uint64_t i = 4; i < 13; ++i) {
+  m.JoinBoth({.slots = 4, .batch_ms = 100}, {.slots = 4, .batch_ms = 100});
+  m.state->OnAttachClosed(m.attach, Unavailable("gone"), m.now);
+  for (int i = 0; i < 300; ++i) {
     m.Pass(100 * kMs);
-    m.Wants(other);
-    m.Wants(drains);
-    m.Arrive(other, i, i < 10 ? 2 : 3);
+    m.TakeWants();
+    for (const std::uint64_t worker : {1, 2}) {
+      REQUIRE(m.AskedOf(worker).size() >= 3);
+      m.Arrive(m.StreamTo(worker), *m.AskedOf(worker).begin());
+      m.Say(worker, {.slots = 4, .batch_ms = 100});
+    }
+    while (m.state->holds(m.state->next())) m.TakeBatch();
   }
-  m.Pass(100 * kMs);
-  m.Wants(drains);
-  REQUIRE(m.state->leases().Covering(0)->room == 1);
-  CHECK(m.Arrive(drains, 0, 1) == Verdict::kTaken);
-  m.TakeBatch();
-  m.Wants(drains);
-  m.Pass(100 * kMs);
-  const std::optional<v1::WantList> wants = m.Wants(drains);
-  REQUIRE(wants);
-  CHECK(TotalRoom(*wants) == 1);
+  CHECK(m.state->next() >= 590);
+  CHECK(m.state->stats(m.now).moved_failed == 0);
 }
 
-TEST_CASE("a lease that crosses a worker's draining is given back, not waited for",
-          "[session][failing]") {
-  Machine m;
+TEST_CASE("without a dispatcher the steps of a worker that fails go to the others",
+          "[session][deserted]") {
+  Machine m({.epochs = 1});
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 2, 1);
-  GoAway(m, worker);
-  m.Give({m.LeaseOf(2, 2, 4, 1)});  // was on its way already
-  v1::Report report = m.PassAttached(kSecond);
-  CHECK(report.last_lease().n() == 2);
-  REQUIRE(report.held_size() == 1);
-  CHECK(report.held(0).id().n() == 1);
+  m.JoinBoth({.slots = 10}, {.slots = 10});
+  m.state->OnAttachClosed(m.attach, Unavailable("gone"), m.now);
+  for (int i = 0; i < 10; ++i) {
+    m.Pass(500 * kMs);
+    m.TakeWants();
+    m.Say(1, {.slots = 10, .built = {9}});
+    m.Say(2, {.slots = 10});
+  }
+  m.Break(1);
+  CHECK(m.AskedOf(2).size() >= 9);
 }
 
 }  // namespace

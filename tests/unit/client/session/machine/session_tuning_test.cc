@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "tests/unit/client/session/machine/machine.h"
@@ -10,14 +11,14 @@
 namespace millrace::client {
 namespace {
 
-/// A session with a loop that takes a batch every 50 ms, and a worker that brings whatever has
-/// room; but nothing while it stands still.
+/// A session with a loop that takes a batch every 50 ms, and a worker that brings what it is asked
+/// for, as far as it fits into the window; but nothing while it stands still.
 class Training {
  public:
   explicit Training(bool tune, std::uint64_t batch_bytes = 4'000'000)
       : batch_bytes_(batch_bytes), m_(Options(tune, batch_bytes)) {
     m_.Welcome();
-    worker_ = m_.GiveOne(1, 0, 1'000'000, 1);
+    worker_ = m_.Join(1, {.slots = 400, .batch_ms = 0.5});
   }
 
   /// The worker stands still so long, at the end of each such time.
@@ -48,23 +49,30 @@ class Training {
     options.tune = tune;
     return options;
   }
-  /// As a worker does that may not send what it owes, for want of credit.
-  void SayAlive() {
-    v1::BatchPart part;
-    part.mutable_alive();
-    m_.state->OnBatchesPart(worker_, part, 0, m_.now);
+  /// The worker builds what is asked for, and keeps what the consumer has no memory for.
+  void Build(bool still) {
+    budget_ = std::min(budget_ + 0.01 * batches_a_second, 20.0);
+    for (const std::uint64_t step : m_.AskedOf(1)) {
+      if (budget_ < 1 || still) break;
+      if (built_.insert(step).second) --budget_;
+    }
+    while (!still && !built_.empty() && *built_.begin() < m_.state->next() + m_.state->window()) {
+      REQUIRE(m_.Arrive(worker_, *built_.begin(), batch_bytes_) == Verdict::kTaken);
+      built_.erase(built_.begin());
+    }
+    if (ms_ % 50 == 0) Say();
+  }
+  void Say() {
+    Word word;
+    word.batch_ms = 1000 / batches_a_second;
+    word.slots = static_cast<std::uint32_t>(std::max(2.0, 0.2 * batches_a_second));
+    word.built.assign(built_.begin(), built_.end());
+    m_.Say(1, word);
   }
   void TenMilliseconds() {
     ms_ += 10;
-    const bool still = ms_ % every_ms >= every_ms - still_ms;
-    built_ = std::min(built_ + 0.01 * batches_a_second, 20.0);
-    while (built_ >= 1 && !still && arrived_ < m_.state->next() + m_.state->window()) {
-      --built_;
-      REQUIRE(m_.Arrive(worker_, arrived_, 1, batch_bytes_) == Verdict::kTaken);
-      ++arrived_;
-    }
+    Build(ms_ % every_ms >= every_ms - still_ms);
     most_held_ = std::max(most_held_, m_.state->held_batches());
-    if (ms_ % 1000 == 0) SayAlive();
     busy_ms_ -= 10;
     if (busy_ms_ <= -expand_ms && m_.state->holds(m_.state->next())) {
       m_.state->SetWaiting(false, m_.now);
@@ -82,8 +90,8 @@ class Training {
   const std::uint64_t batch_bytes_;
   Machine m_;
   StreamId worker_ = 0;
-  std::uint64_t arrived_ = 0;
-  double built_ = 0;  // of the worker, in these ten milliseconds
+  std::set<std::uint64_t> built_;  // by the worker, and not sent
+  double budget_ = 0;              // batches that the worker may build now
   int busy_ms_ = 0;
   int ms_ = 0;
   std::uint64_t most_held_ = 0;
@@ -94,7 +102,7 @@ class Training {
 TEST_CASE("what a loop does not need is not received ahead", "[session][tune]") {
   Training training(true);
   training.Run(10);
-  CHECK(training.window() == 33);  // of 101 that there is room for
+  CHECK(training.window() == 33);  // of 101 that fit
   CHECK(training.most_held() <= 33);
   CHECK(training.Run(50) == 0);
   CHECK(training.window() <= 7);
@@ -128,7 +136,7 @@ TEST_CASE("waits for the expansion of batches that are there change nothing", "[
   CHECK(training.told()->decisions_size() == 1);
 }
 
-TEST_CASE("a worker that stands still now and then gets more room again", "[session][tune]") {
+TEST_CASE("a session whose worker stands still now and then receives further ahead again", "[session][tune]") {
   Training training(true);
   training.Run(60);
   REQUIRE(training.window() <= 7);
@@ -147,12 +155,12 @@ TEST_CASE("a worker that stands still now and then gets more room again", "[sess
   CHECK(after - before <= 2);
 }
 
-TEST_CASE("a faster loop gets the room back that it did not need before, although it is never full",
+TEST_CASE("a faster loop gets the bytes back that it did not need before, although they are never full",
           "[session][tune]") {
   Training training(true);
   training.Run(60);
   REQUIRE(training.window() <= 7);
-  // Between two visits of the worker, each of which fills the room, the loop takes all that is
+  // Between two visits of the worker, each of which fills the bytes ahead, the loop takes all that is
   // held.
   training.step_ms = 10;
   training.still_ms = 190;

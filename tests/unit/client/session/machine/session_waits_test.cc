@@ -13,26 +13,24 @@ TEST_CASE("every wait has its name, and its seconds go to it", "[session][wait]"
   const auto cause = [&m] { return m.state->stats(m.now).now; };
   CHECK(cause() == WaitCause::kLease);
   m.PassAttached(500 * kMs);
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
+  m.List({1});
   CHECK(cause() == WaitCause::kConnect);
   m.PassAttached(250 * kMs);
-  v1::BatchPart alive;
-  ToProto(Position{0, 10}, alive.mutable_alive()->mutable_building());
-  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  m.Say(1, {.building = {1}});
   CHECK(cause() == WaitCause::kQueue);
-  ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
-  alive.mutable_alive()->set_stage("closure");
-  alive.mutable_alive()->set_batches_before(7);  // later batches of the same consumer
-  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  m.Say(1, {.building = {0}, .stage = "closure", .batches_before = 7});  // later ones
   CHECK(cause() == WaitCause::kBuild);
   CHECK(m.state->stats(m.now).now_stage == "closure");
   CHECK(m.state->stats(m.now).now_worker == "worker1:1");
+  m.Say(1, {.built = {0}});
+  CHECK(cause() == WaitCause::kTransfer);
+  m.Say(1, {.building = {0}});
   v1::BatchPart data;
   data.set_total_bytes(1000);
   ToProto(Position{0, 0}, data.mutable_at());
-  m.state->OnBatchesPart(worker, data, 500, m.now);
+  m.state->OnBatchesPart(m.StreamTo(1), data, 500, m.now);
   CHECK(cause() == WaitCause::kTransfer);
-  m.state->OnBatchesArrival(worker, ArrivalOf(m.state->steps(), 0, {10, 1}), m.now);
+  m.state->OnBatchesArrival(m.StreamTo(1), ArrivalOf(m.state->steps(), 0), m.now);
   CHECK(cause() == WaitCause::kExpand);
   m.TakeBatch();
   m.state->SetWaiting(false, m.now);
@@ -42,6 +40,16 @@ TEST_CASE("every wait has its name, and its seconds go to it", "[session][wait]"
   CHECK(stats.waited_seconds[2] == Approx(0.5));
   CHECK(stats.waited_seconds[3] == Approx(0.25));
   CHECK(stats.total_waited_seconds() == Approx(0.75));
+}
+
+TEST_CASE("a wait while every member has refused the batch is for one that may build it",
+          "[session][wait]") {
+  Machine m;
+  m.Welcome();
+  m.Join(1);
+  m.state->SetWaiting(true, m.now);
+  m.Refuse(1, 0, StatusCode::kAborted);
+  CHECK(m.state->stats(m.now).now == WaitCause::kLease);
 }
 
 TEST_CASE("a wait beyond read_timeout ends the session with the wait's name", "[session][wait]") {
@@ -63,16 +71,12 @@ TEST_CASE("read_timeout counts anew for each batch, and names the worker", "[ses
   m.Welcome();
   m.state->SetWaiting(true, m.now);
   m.PassAttached(1500 * kMs);
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
-  v1::BatchPart alive;
-  ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
-  m.state->OnBatchesPart(worker, alive, 0, m.now);
-  m.state->OnBatchesArrival(worker, ArrivalOf(m.state->steps(), 0, {10, 1}), m.now);
+  const StreamId worker = m.Join(1, {.building = {0}});
+  m.Arrive(worker, 0);
   m.TakeBatch();
   m.PassAttached(1500 * kMs);
   CHECK(m.state->status().ok());
-  ToProto(Position{0, 10}, alive.mutable_alive()->mutable_building());
-  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  m.Say(1, {.building = {1}});
   m.PassAttached(500 * kMs);
   CHECK_THAT(m.state->status().message(),
              Catch::Matchers::Contains("the loop waits for build (worker worker1:1)"));
@@ -94,19 +98,15 @@ TEST_CASE("a wait for a build that is in a plugin's process is of Python", "[ses
   m.PassAttached(100 * kMs);
   m.state->SetWaiting(true, m.now);
   const auto cause = [&m] { return m.state->stats(m.now).now; };
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
-  v1::BatchPart alive;
-  ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
+  m.Join(1);
   for (const char* const stage : {"python", "tensors: python: mfcc", "python: mfcc"}) {
-    alive.mutable_alive()->set_stage(stage);
-    m.state->OnBatchesPart(worker, alive, 0, m.now);
+    m.Say(1, {.building = {0}, .stage = stage});
     CHECK(cause() == WaitCause::kPython);
     CHECK(m.state->stats(m.now).now_stage == stage);
     CHECK(m.state->stats(m.now).now_worker == "worker1:1");
   }
   for (const char* const stage : {"tensors: pythonic", "tensors: take", "batch", ""}) {
-    alive.mutable_alive()->set_stage(stage);
-    m.state->OnBatchesPart(worker, alive, 0, m.now);
+    m.Say(1, {.building = {0}, .stage = stage});
     CHECK(cause() == WaitCause::kBuild);
   }
 }
@@ -118,12 +118,7 @@ TEST_CASE("a batch that took most of its time in Python is a sign of what the ne
   m.PassAttached(100 * kMs);
   m.state->SetWaiting(true, m.now);
   const auto cause = [&m] { return m.state->stats(m.now).now; };
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
-  v1::BatchPart alive;
-  ToProto(Position{0, 0}, alive.mutable_alive()->mutable_building());
-  alive.mutable_alive()->set_stage("batch");
-  alive.mutable_alive()->set_batches_before(7);
-  m.state->OnBatchesPart(worker, alive, 0, m.now);
+  const StreamId worker = m.Join(1, {.building = {0}, .stage = "batch", .batches_before = 7});
   CHECK(cause() == WaitCause::kBuild);
   for (std::uint64_t i = 0; i < 2; ++i) {
     v1::BatchPart data;
@@ -131,8 +126,9 @@ TEST_CASE("a batch that took most of its time in Python is a sign of what the ne
     data.set_mostly_python(i == 0);
     ToProto(Position{0, 10 * i}, data.mutable_at());
     m.state->OnBatchesPart(worker, data, 1000, m.now);
-    m.state->OnBatchesArrival(worker, ArrivalOf(m.state->steps(), i, {10, 1}), m.now);
+    m.state->OnBatchesArrival(worker, ArrivalOf(m.state->steps(), i), m.now);
     m.TakeBatch();
+    m.Say(1, {.building = {i + 1}});
     CHECK(cause() == (i == 0 ? WaitCause::kPython : WaitCause::kBuild));
   }
 }
@@ -140,8 +136,8 @@ TEST_CASE("a batch that took most of its time in Python is a sign of what the ne
 TEST_CASE("counters are of what the loop took, dropped examples by reason", "[session][wait]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
-  Arrival arrival = ArrivalOf(m.state->steps(), 0, {10, 1});
+  const StreamId worker = m.Join(1);
+  Arrival arrival = ArrivalOf(m.state->steps(), 0);
   arrival.examples = 3;
   arrival.dropped = {DropReason::kTooLarge, DropReason::kExcluded};
   m.Arrive(worker, arrival);
@@ -158,8 +154,8 @@ TEST_CASE("counters are of what the loop took, dropped examples by reason", "[se
 TEST_CASE("a reason that only newer workers know is counted by its number", "[session][wait]") {
   Machine m;
   m.Welcome();
-  const StreamId worker = m.GiveOne(1, 0, 3, 1);
-  Arrival arrival = ArrivalOf(m.state->steps(), 0, {10, 1});
+  const StreamId worker = m.Join(1);
+  Arrival arrival = ArrivalOf(m.state->steps(), 0);
   arrival.examples = 4;
   arrival.dropped = {DropReason{17}};
   CHECK(m.Arrive(worker, arrival) == Verdict::kTaken);

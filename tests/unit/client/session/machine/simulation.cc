@@ -24,15 +24,15 @@ Simulation::Simulation(const SimulationOptions& options)
       state_options, [this] { return std::uniform_real_distribution<double>()(random_); }, logger_);
   for (int i = 0; i < options.workers; ++i) AddWorker();
   state_->Start(now_);
-  After(kSecond, [this] { SayAlive(); });
+  After(kSecond, [this] { SayAll(); });
   After(Milliseconds(1, 1000), [this] { Fault(); });
   Loop();
 }
 
 std::string Simulation::Describe() const {
-  return fmt::format("seed {}: at {:.2f} s, step {} of {}, {} held, {} leases", options_.seed,
+  return fmt::format("seed {}: at {:.2f} s, step {} of {}, {} held, {} asked", options_.seed,
                      ToSeconds(now_.since_boot), state_->admission() ? state_->next() : 0,
-                     steps_->end(), state_->held_batches(), state_->leases().all().size());
+                     steps_->end(), state_->held_batches(), state_->asks().steps().size());
 }
 
 Duration Simulation::Milliseconds(int from, int to) {
@@ -63,6 +63,7 @@ bool Simulation::Run(Duration limit) {
     }
     Perform();
     CheckBounds();
+    CheckAsks();
   }
   return state_->status().ok();
 }
@@ -89,7 +90,7 @@ void Simulation::PerformOne(const Action& action) {
     At(Arrives(stream, true), [this, stream, message = send->message] {
       if (open_.count(stream) == 0) return;
       state_->OnAttachWritten(stream, now_);
-      if (dispatcher_up_ && stream == attach_) OnAttach(stream, message);
+      if (dispatcher_up_ && stream == attach_) OnAttach(message);
     });
   } else if (const auto* batches = std::get_if<OpenBatches>(&action)) {
     const StreamId stream = batches->stream;
@@ -100,8 +101,9 @@ void Simulation::PerformOne(const Action& action) {
         fresh.where = worker->where;
         fresh.hung = worker->hung;
         fresh.stream = stream;
-        fresh.last_word = now_;
+        fresh.told = now_;
         *worker = fresh;
+        SayAlive(*worker);
         return;
       }
     }
@@ -111,9 +113,7 @@ void Simulation::PerformOne(const Action& action) {
     });
   } else if (const auto* wants = std::get_if<SendWants>(&action)) {
     const StreamId stream = wants->stream;
-    if (WorkerModel* worker = WorkerOf(stream)) {
-      worker->told_room = TotalRoom(wants->message);
-    }
+    if (wants->message.runs_size() > 256) broken.push_back("a list has over 256 runs");
     At(Arrives(stream, true), [this, stream, message = wants->message] {
       if (open_.count(stream) == 0) return;
       // Nothing can be written to a worker that has stopped reading.
@@ -132,8 +132,9 @@ void Simulation::PerformOne(const Action& action) {
 void Simulation::AddWorker() {
   auto worker = std::make_unique<WorkerModel>();
   const Number id{term_, ++next_number_};
-  worker->where = {id, "w" + std::to_string(id.n) + ":1", ""};
+  worker->where = {id, "w" + std::to_string(id.n) + ":1", "", ""};
   workers_.push_back(std::move(worker));
+  SendList();
 }
 
 Simulation::WorkerModel* Simulation::WorkerOf(StreamId stream) {
@@ -149,33 +150,35 @@ void Simulation::OnWants(StreamId stream, const v1::WantList& wants) {
   if (wants.credit_bytes() < worker->credit) broken.push_back("credit went back");
   worker->credit = wants.credit_bytes();
   worker->next = FromProto(wants.next());
+  worker->until = FromProto(wants.until());
+  worker->told = now_;
   worker->wants.clear();
-  for (const v1::Want& want : wants.wants()) {
-    for (std::uint32_t k = 0; k < want.shard().batches(); ++k) {
-      const Position at = PositionOf(want.shard(), k);
-      worker->wants[{at, FromProto(want.lease())}] = k < want.room();
-    }
+  for (const v1::Run& run : wants.runs()) {
+    steps_->ForEach(run, 0, steps_->end(),
+                    [&](std::uint64_t step) { worker->wants.insert(steps_->At(step)); });
   }
-  for (auto it = worker->built.begin(); it != worker->built.end();) {
-    it = worker->wants.count(*it) == 0 ? worker->built.erase(it) : std::next(it);
-  }
+  const auto unwanted = [&](const Position& at) { return !worker->wants.contains(at); };
+  std::erase_if(worker->built, unwanted);
+  std::erase_if(worker->sent, unwanted);
   Send(*worker);
   Work(*worker);
 }
 
 void Simulation::Work(WorkerModel& worker) {
   if (worker.building || worker.hung || worker.stream == 0) return;
-  for (const auto& [key, room] : worker.wants) {
-    if (!room || worker.built.count(key) != 0 || worker.sent.count(key) != 0) continue;
-    worker.building = true;
+  for (const Position& at : worker.wants) {
+    if (worker.built.contains(at) || worker.sent.contains(at)) continue;
+    worker.building = at;
+    ++builds;
     const StreamId stream = worker.stream;
-    After(Milliseconds(1, Chance(0.02) ? 1500 : 30), [this, stream, built = key] {
-      WorkerModel* at = WorkerOf(stream);
-      if (at == nullptr) return;
-      at->building = false;
-      if (at->wants.count(built) != 0) at->built.insert(built);
-      Send(*at);
-      Work(*at);
+    After(Milliseconds(1, Chance(options_.slow) ? 1500 : 30), [this, stream, at] {
+      WorkerModel* builder = WorkerOf(stream);
+      if (builder == nullptr) return;
+      builder->building.reset();
+      if (builder->wants.contains(at)) builder->built.insert(at);
+      Send(*builder);
+      Work(*builder);
+      SayAlive(*builder);
     });
     return;
   }
@@ -183,54 +186,57 @@ void Simulation::Work(WorkerModel& worker) {
 
 void Simulation::Send(WorkerModel& worker) {
   while (!worker.hung && worker.stream != 0 && !worker.built.empty()) {
-    const auto key = *worker.built.begin();
-    const std::uint64_t step = steps_->Index(key.first);
+    const Position at = *worker.built.begin();
+    const std::uint64_t step = steps_->Index(at);
     const std::uint64_t bytes = BytesOf(step);
-    if (key.first > worker.next) {
-      if (worker.used + bytes > worker.credit) return;
+    if (at > worker.next) {
+      if (at >= worker.until || worker.used + bytes > worker.credit) return;
       worker.used += bytes;
     }
     worker.built.erase(worker.built.begin());
-    worker.sent.insert(key);
-    worker.last_word = now_;
+    worker.sent.insert(at);
     const StreamId stream = worker.stream;
-    At(Arrives(stream, false), [this, stream, key, step, bytes, used = worker.used] {
+    At(Arrives(stream, false), [this, stream, at, step, bytes, used = worker.used] {
       if (open_.count(stream) == 0) return;
       v1::BatchPart part;
-      ToProto(key.second, part.mutable_lease());
-      ToProto(key.first, part.mutable_at());
+      ToProto(at, part.mutable_at());
       part.set_total_bytes(bytes);
       part.set_credit_used(used);
       state_->OnBatchesPart(stream, part, bytes, now_);
-      if (WorkerModel* from = WorkerOf(stream); from != nullptr && from->told_room > 0) {
-        --from->told_room;
-      }
-      state_->OnBatchesArrival(stream, ArrivalOf(*steps_, step, key.second, bytes), now_);
+      state_->OnBatchesArrival(stream, ArrivalOf(*steps_, step, bytes), now_);
     });
   }
 }
 
-void Simulation::SayAlive() {
-  for (auto& worker : workers_) {
-    if (!worker->alive || worker->hung || worker->stream == 0) continue;
-    const StreamId stream = worker->stream;
-    At(Arrives(stream, false), [this, stream] {
-      if (open_.count(stream) == 0) return;
-      v1::BatchPart part;
-      part.mutable_alive();
-      state_->OnBatchesPart(stream, part, 0, now_);
-    });
-  }
+void Simulation::SayAlive(const WorkerModel& worker) {
+  if (!worker.alive || worker.hung || worker.stream == 0) return;
+  v1::BatchPart part;
+  v1::Alive& alive = *part.mutable_alive();
+  alive.set_slots(4);
+  alive.set_batch_ms(16);
+  alive.set_threads_milli(1000);
+  alive.set_wants_age_ms(static_cast<std::uint32_t>((now_ - worker.told) / kMs));
+  for (const Position& at : worker.built) *alive.add_built() = steps_->RunAt(steps_->Index(at), 1);
+  if (worker.building) ToProto(*worker.building, alive.add_building()->mutable_at());
+  const StreamId stream = worker.stream;
+  At(Arrives(stream, false), [this, stream, part] {
+    if (open_.count(stream) != 0) state_->OnBatchesPart(stream, part, 0, now_);
+  });
+}
+
+void Simulation::SayAll() {
+  for (const auto& worker : workers_) SayAlive(*worker);
   if (dispatcher_up_ && attach_ != 0) {
     v1::AttachResponse pulse;
     pulse.set_term(term_);
     SendAttachResponse(pulse);
   }
-  After(kSecond, [this] { SayAlive(); });
+  After(kSecond, [this] { SayAll(); });
 }
 
 void Simulation::BreakWorker(WorkerModel& worker, bool silently) {
   worker.alive = false;
+  SendList();
   const StreamId stream = worker.stream;
   if (silently || stream == 0) return;
   At(Arrives(stream, false), [this, stream] {
@@ -248,13 +254,10 @@ void Simulation::SendAttachResponse(const v1::AttachResponse& message) {
   });
 }
 
-void Simulation::OnAttach(StreamId stream, const v1::AttachRequest& message) {
+void Simulation::OnAttach(const v1::AttachRequest& message) {
   if (message.has_hello()) {
     if (FromProto(message.hello().start()) != options_.start) broken.push_back("start changed");
     if (message.hello().highest_term() > term_) broken.push_back("term from nowhere");
-    // Messages that were on their way on the stream before count as never sent.
-    const Number last = FromProto(message.report().last_lease());
-    std::erase_if(granted_, [&](const auto& granted) { return granted.first > last; });
     v1::AttachResponse response;
     response.set_term(term_);
     v1::Welcome& welcome = *response.mutable_welcome();
@@ -264,80 +267,30 @@ void Simulation::OnAttach(StreamId stream, const v1::AttachRequest& message) {
     ToProto(options_.steps, welcome.mutable_spec()->mutable_steps());
     SendAttachResponse(response);
   }
-  if (message.has_report() && stream == attach_) Fill(message.report());
+  SendList();
 }
 
-void Simulation::Fill(const v1::Report& report) {
-  const Number last = FromProto(report.last_lease());
-  std::set<Number> held;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> covered;
-  for (const v1::Lease& lease : report.held()) {
-    held.insert(FromProto(lease.id()));
-    const std::uint64_t first = steps_->Index(FromProto(lease).shard.at);
-    covered.emplace_back(first, first + lease.shard().batches());
-  }
-  for (auto it = granted_.begin(); it != granted_.end();) {
-    if (it->first <= last && held.count(it->first) == 0) {
-      it = granted_.erase(it);
-      continue;
-    }
-    if (it->first > last) covered.push_back(it->second);
-    ++it;
-  }
-  std::vector<const WorkerModel*> usable;
-  std::set<Number> failing;
-  for (const v1::Failing& f : report.failing()) failing.insert(FromProto(f.worker()));
-  for (const auto& worker : workers_) {
-    if (worker->alive && failing.count(worker->where.id) == 0) usable.push_back(worker.get());
-  }
-  if (usable.empty()) {
+void Simulation::SendList() {
+  After(Milliseconds(0, 250), [this] {
+    if (!dispatcher_up_ || attach_ == 0 || !state_->admission()) return;
+    v1::AttachResponse response;
+    response.set_term(term_);
+    response.mutable_list()->set_number(++list_number_);
     for (const auto& worker : workers_) {
-      if (worker->alive) usable.push_back(worker.get());
+      // Workers come back to a new dispatcher after it has answered consumers.
+      if (!worker->alive || now_ < dispatcher_knows_) continue;
+      v1::WorkerRef& ref = *response.mutable_list()->add_workers();
+      ToProto(worker->where.id, ref.mutable_id());
+      ref.set_address(worker->where.address);
     }
-  }
-  if (usable.empty()) return;
-
-  v1::AttachResponse response;
-  response.set_term(term_);
-  const std::uint64_t next = steps_->Index(FromProto(report.next()));
-  const std::uint64_t end = std::min(next + report.window(), steps_->end());
-  for (std::uint64_t step = next; step < end;) {
-    const auto inside = std::find_if(covered.begin(), covered.end(), [step](const auto& c) {
-      return c.first <= step && step < c.second;
-    });
-    if (inside != covered.end()) {
-      step = inside->second;
-      continue;
-    }
-    const std::uint64_t epoch_left = steps_->arithmetic().StepsFrom(steps_->At(step).example);
-    std::uint64_t batches = std::min<std::uint64_t>({1 + random_() % 4, epoch_left, end - step});
-    for (const auto& [first, last_step] : covered) {
-      if (first > step) batches = std::min(batches, first - step);
-    }
-    if (batches > 1 && steps_->arithmetic().IsTail(steps_->At(step + batches - 1))) --batches;
-    const int copies = Chance(options_.copies) ? 2 : 1;
-    for (int copy = 0; copy < copies; ++copy) {
-      Lease lease;
-      lease.id = {term_, ++next_number_};
-      lease.worker = usable[random_() % usable.size()]->where;
-      lease.copy = copy == 1;
-      const ExampleRange range = steps_->Examples(step);
-      lease.shard = {steps_->At(step), steps_->arithmetic().stride(), range.first, range.count,
-                     static_cast<std::uint32_t>(batches)};
-      ToProto(lease, response.add_leases());
-      granted_[lease.id] = {step, step + batches};
-      if (copy == 0) steps_leased += batches;
-    }
-    step += batches;
-  }
-  if (response.leases_size() == 0) return;
-  SendAttachResponse(response);
-  if (Chance(options_.repeats)) SendAttachResponse(response);
+    SendAttachResponse(response);
+    if (Chance(options_.repeats)) SendAttachResponse(response);
+    if (now_ < dispatcher_knows_) At(dispatcher_knows_, [this] { SendList(); });
+  });
 }
 
 void Simulation::RestartDispatcher() {
   dispatcher_up_ = false;
-  granted_.clear();
   const StreamId stream = attach_;
   At(Arrives(stream, false), [this, stream] {
     if (open_.erase(stream) == 0) return;
@@ -345,8 +298,9 @@ void Simulation::RestartDispatcher() {
   });
   After(Milliseconds(10, 6000), [this] {
     ++term_;
-    next_number_ = 0;
+    next_number_ = list_number_ = 0;
     dispatcher_up_ = true;
+    dispatcher_knows_ = now_ + Milliseconds(0, 3000);
   });
 }
 
@@ -394,21 +348,32 @@ void Simulation::Loop() {
 
 void Simulation::CheckBounds() {
   if (!state_->admission()) return;
-  // I5. Windows become smaller when batches turn out larger, but what was granted before may still
-  // come.
-  largest_window_ = std::max(largest_window_, state_->window());
-  std::uint64_t granted = 0;
-  for (const auto& worker : workers_) {
-    if (worker->stream != 0 && worker->alive) granted += worker->told_room;
-  }
-  const std::uint64_t copies = state_->leases().all().empty() ? 0 : options_.copies > 0 ? 4 : 0;
-  if (state_->held_batches() + granted > largest_window_ + 1 + copies) {
-    broken.push_back(fmt::format("{} held and {} granted with a window of {}",
-                                 state_->held_batches(), granted, largest_window_));
+  std::uint64_t bytes = state_->held_bytes();
+  for (const WorkerLink* const link : state_->workers().open()) bytes += link->credit_left();
+  if (bytes > options_.prefetch_bytes + state_->largest_bytes()) {
+    broken.push_back(fmt::format("{} bytes held or granted, {} to prefetch", bytes,
+                                 options_.prefetch_bytes));
   }
   if (state_->held_bytes() > options_.prefetch_bytes + 2 * state_->largest_bytes()) {
     broken.push_back(fmt::format("{} bytes held, {} to prefetch", state_->held_bytes(),
                                  options_.prefetch_bytes));
+  }
+}
+
+void Simulation::CheckAsks() {
+  if (!state_->admission() || !state_->status().ok()) return;
+  for (const auto& [step, asks] : state_->asks().steps()) {
+    for (const Ask& ask : asks.all()) {
+      const WorkerLink* const worker = state_->workers().Find(ask.worker);
+      if (worker == nullptr || !worker->stream.spoke()) broken.push_back("J3: asked unheard");
+    }
+  }
+  const std::uint64_t next = state_->next();
+  if (!loop_waits_ || next == steps_->end() || state_->holds(next)) return;
+  if (state_->asks().Find(next) != nullptr) return;
+  for (const WorkerLink* const member : state_->workers().members()) {
+    const bool may = member->stream.spoke() && member->stream.word->slots > 0;
+    if (may && member->usable(now_)) broken.push_back("J2: the next step is asked of nobody");
   }
 }
 

@@ -25,8 +25,8 @@ struct SimulationOptions {
   int workers = 3;
   double faults_per_second = 1;  // of workers and of the dispatcher
   Duration faults_until = 20 * kSecond;
-  double copies = 0.1;   // share of leases that get a copy
-  double repeats = 0.1;  // share of lease messages that come twice
+  double slow = 0.02;    // share of builds that take long
+  double repeats = 0.1;  // share of lists that come twice
 };
 
 class Simulation {
@@ -40,7 +40,7 @@ class Simulation {
   // The results of a run.
   std::vector<std::string> broken;   // broken invariants, in the order found
   std::vector<std::uint64_t> taken;  // steps, in the order in which the loop took them
-  std::uint64_t steps_leased = 0;    // not counting copies
+  std::uint64_t builds = 0;          // of all workers
   SessionMachine& state() { return *state_; }
   const RankSteps& steps() const { return *steps_; }
   Time now() const { return now_; }
@@ -52,17 +52,16 @@ class Simulation {
     WorkerAddress where;
     bool alive = true;
     bool hung = false;  // says nothing now, and hears everything later
-    bool building = false;
     StreamId stream = 0;  // the session's stream to it; 0: none
     Position next;
-    /// Whether there is room for each wanted batch.
-    std::map<std::pair<Position, Number>, bool> wants;
-    std::set<std::pair<Position, Number>> built;
-    std::set<std::pair<Position, Number>> sent;
+    Position until;
+    std::set<Position> wants;
+    std::optional<Position> building;
+    std::set<Position> built;
+    std::set<Position> sent;
     std::uint64_t credit = 0;
     std::uint64_t used = 0;
-    std::uint64_t told_room = 0;
-    Time last_word;
+    Time told;  // when the last want list came
   };
 
   void At(Time time, std::function<void()> what) { events_.emplace(time, std::move(what)); }
@@ -79,15 +78,18 @@ class Simulation {
   void OnWants(StreamId stream, const v1::WantList& wants);
   void Work(WorkerModel& worker);
   void Send(WorkerModel& worker);
-  void SayAlive();
+  void SayAlive(const WorkerModel& worker);
+  void SayAll();
   void BreakWorker(WorkerModel& worker, bool silently);
-  void OnAttach(StreamId stream, const v1::AttachRequest& message);
-  void Fill(const v1::Report& report);
+  void OnAttach(const v1::AttachRequest& message);
+  /// Sends a list of the workers that the dispatcher knows, after a while.
+  void SendList();
   void SendAttachResponse(const v1::AttachResponse& message);
   void RestartDispatcher();
   void Fault();
   void Loop();
   void CheckBounds();
+  void CheckAsks();
   static std::uint64_t BytesOf(std::uint64_t step) { return 400 + (step * 7919) % 2600; }
 
   SimulationOptions options_;
@@ -107,11 +109,10 @@ class Simulation {
   StreamId attach_ = 0;
   bool dispatcher_up_ = true;
   std::uint64_t term_ = 10;
-  /// The steps [first, end) of each lease.
-  std::map<Number, std::pair<std::uint64_t, std::uint64_t>> granted_;
+  Time dispatcher_knows_;  // when workers have come back to a new dispatcher
+  std::uint64_t list_number_ = 0;
 
   bool loop_waits_ = false;
-  std::uint64_t largest_window_ = 0;
 };
 
 }  // namespace millrace::client

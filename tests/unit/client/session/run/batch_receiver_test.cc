@@ -16,7 +16,6 @@ struct Sent {
 
   IncomingPart Part(std::size_t offset, std::size_t bytes) const {
     IncomingPart in;
-    ToProto(Number{10, 1}, in.part.mutable_lease());
     ToProto(Position{3, 40}, in.part.mutable_at());
     in.part.set_total_bytes(batch->bytes().size());
     in.part.set_offset(offset);
@@ -60,7 +59,6 @@ TEST_CASE("parts make the batch that was sent, one batch after another", "[recei
     const ReceivedBatch& batch = **received;
     CHECK(batch.batch->digest() == sent.batch->digest());
     CHECK(reinterpret_cast<std::uintptr_t>(batch.batch->bytes().data()) % kTensorAlignment == 0);
-    CHECK(batch.arrival.lease == Number{10, 1});
     CHECK(batch.arrival.at == Position{3, 40});
     CHECK(batch.arrival.bytes == sent.batch->bytes().size());
     CHECK(batch.arrival.first_example == 40);
@@ -108,11 +106,10 @@ TEST_CASE("a first part that is missing is noticed", "[receiver]") {
   CheckBad([](auto& parts) { parts.erase(parts.begin()); }, "expected 0");
 }
 TEST_CASE("a part that comes twice is noticed", "[receiver]") {
-  CheckBad([](auto& parts) { parts.insert(parts.begin() + 1, parts[1]); }, "expected lease");
+  CheckBad([](auto& parts) { parts.insert(parts.begin() + 1, parts[1]); }, "expected the batch at");
 }
 TEST_CASE("parts of two batches do not mix", "[receiver]") {
   CheckBad([](auto& parts) { ToProto(Position{3, 60}, parts[1].part.mutable_at()); }, "example 60");
-  CheckBad([](auto& parts) { ToProto(Number{10, 2}, parts[1].part.mutable_lease()); }, "10.2");
 }
 TEST_CASE("a size that changes on the way is noticed", "[receiver]") {
   CheckBad([](auto& parts) { parts[1].part.set_total_bytes(1); }, "of 1;");

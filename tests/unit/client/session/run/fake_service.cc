@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "client/session/machine/lease.h"
-#include "client/session/machine/rank_steps.h"
 #include "common/base/hash.h"
+#include "common/epoch/position.h"
+#include "common/transport/convert/places.h"
 #include "common/transport/convert/steps.h"
 #include "common/transport/convert/tables.h"
 #include "common/transport/convert/tensors.h"
@@ -83,10 +83,6 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
         out_.Send(response);
       }
     }
-    if (message.has_report() && welcome_ && message.report().window() > 0) {
-      Fill(message.report(), response);
-      if (response.leases_size() > 0) out_.Send(response);
-    }
     service_->changed.NotifyAll();
   }
   void OnWriteDone() override { out_.OnWriteDone(); }
@@ -94,14 +90,15 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
 
  private:
   void Welcome(v1::AttachResponse& response) MILLRACE_REQUIRES(service_->mutex) {
-    welcome_ = true;
     v1::Welcome& welcome = *response.mutable_welcome();
     ToProto(Number{7, 1}, welcome.mutable_session());
     welcome.set_fingerprint(kFakePlan.ToString());
     *welcome.mutable_start() = hello_.start();
     welcome.set_static_digest(Xxh3(service_->static_bytes).ToHex());
-    ToProto(Number{7, 2}, welcome.add_workers()->mutable_id());
-    welcome.mutable_workers(0)->set_address(kWorkerAddress);
+    response.mutable_list()->set_number(1);
+    v1::WorkerRef& worker = *response.mutable_list()->add_workers();
+    ToProto(Number{7, 2}, worker.mutable_id());
+    worker.set_address(kWorkerAddress);
     v1::Spec& spec = *welcome.mutable_spec();
     ToProto(service_->steps, spec.mutable_steps());
     spec.mutable_steps()->set_world_size(hello_.world_size());
@@ -114,30 +111,9 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
     if (service_->program.outputs_size() > 0) *spec.mutable_program() = service_->program;
   }
 
-  /// Gives one lease for each step of the window that was never leased.
-  void Fill(const v1::Report& report, v1::AttachResponse& response)
-      MILLRACE_REQUIRES(service_->mutex) {
-    const RankSteps steps(StepArithmetic::Create({service_->steps.examples, service_->steps.size, 0,
-                                                  service_->steps.keep, hello_.world_size()})
-                              .value(),
-                          hello_.rank(), FromProto(hello_.start()));
-    std::uint64_t step = steps.Index(FromProto(report.next()));
-    for (const std::uint64_t end = step + report.window(); step < end; ++step) {
-      if (!leased_.insert(step).second) continue;
-      Lease lease;
-      lease.id = {7, 100 + ++service_->leases};
-      const ExampleRange range = steps.Examples(step);
-      lease.shard = {steps.At(step), steps.arithmetic().stride(), range.first, range.count, 1};
-      lease.worker = {{7, 2}, kWorkerAddress, ""};
-      ToProto(lease, response.add_leases());
-    }
-  }
-
   const std::shared_ptr<FakeService> service_;
   Outbox<v1::AttachResponse> out_;
   v1::Hello hello_;
-  bool welcome_ = false;
-  std::set<std::uint64_t> leased_;
 };
 
 class Dispatcher final : public DispatcherEndpoint {
@@ -174,18 +150,27 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
   WorkerSide(std::shared_ptr<FakeService> service, std::shared_ptr<Stream<OutgoingPart>> stream)
       : service_(std::move(service)), out_(std::move(stream)) {}
 
+  /// A worker says first what it has: slots for all that may be asked.
+  void SayAlive() {
+    OutgoingPart out;
+    out.part.mutable_alive()->set_slots(64);
+    out.part.mutable_alive()->set_batch_ms(1);
+    out.part.mutable_alive()->set_threads_milli(1000);
+    out_.Send(std::move(out));
+  }
+  /// Sends what is asked and is not sent yet. It has no use for credit: batches are small.
   void OnMessage(v1::WantList wants) override {
     {
       MutexLock lock(service_->mutex);
       service_->wants = wants;
     }
-    for (const v1::Want& want : wants.wants()) {
-      for (std::uint32_t k = 0; k < want.room(); ++k) {
-        const Position at = PositionOf(want.shard(), k);
-        if (!sent_.insert({FromProto(want.lease()), at}).second) continue;
-        SendBatch(
-            want, at,
-            {want.shard().first_example() + k * want.shard().stride(), want.shard().examples()});
+    const Position until = FromProto(wants.until());
+    for (const v1::Run& run : wants.runs()) {
+      for (std::uint32_t k = 0; k < run.steps(); ++k) {
+        const Position at{run.epoch(), run.position() + k * run.stride()};
+        if (at >= until) return;
+        if (!sent_.insert(at).second) continue;
+        SendBatch(at, {run.first_example() + k * run.stride(), run.examples()});
       }
     }
   }
@@ -193,7 +178,7 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
   void OnClosed(const Status&) override {}
 
  private:
-  void SendBatch(const v1::Want& want, Position at, ExampleRange range) {
+  void SendBatch(Position at, ExampleRange range) {
     const std::shared_ptr<const PackedBatch> batch =
         NumbersBatch(at.epoch, range, service_->drops_first_as);
     auto bytes =
@@ -207,7 +192,6 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
     }
     for (std::size_t offset = 0; offset < bytes->size(); offset += kPartBytes) {
       OutgoingPart out;
-      *out.part.mutable_lease() = want.lease();
       ToProto(at, out.part.mutable_at());
       out.part.set_total_bytes(bytes->size());
       out.part.set_offset(offset);
@@ -221,7 +205,7 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
 
   const std::shared_ptr<FakeService> service_;
   Outbox<OutgoingPart> out_;
-  std::set<std::pair<Number, Position>> sent_;
+  std::set<Position> sent_;
 };
 
 class Worker final : public WorkerEndpoint {
@@ -230,7 +214,9 @@ class Worker final : public WorkerEndpoint {
 
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
       std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
-    return std::make_shared<WorkerSide>(service_, std::move(stream));
+    auto side = std::make_shared<WorkerSide>(service_, std::move(stream));
+    side->SayAlive();
+    return side;
   }
   Result<StaticBytes> OnGetStatic(const std::string&, const Peer&) override {
     return StaticBytes{Xxh3(service_->static_bytes).ToHex(),

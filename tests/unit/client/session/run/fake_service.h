@@ -41,7 +41,6 @@ struct FakeService {
   bool serve MILLRACE_GUARDED_BY(mutex) = true;         // false: the worker sends nothing
   Status refuse MILLRACE_GUARDED_BY(mutex);             // not ok: every Attach ends with it
   bool damage MILLRACE_GUARDED_BY(mutex) = false;       // whether a bit of every batch is flipped
-  std::uint64_t leases MILLRACE_GUARDED_BY(mutex) = 0;  // leases given; their numbers are unique
   int byes MILLRACE_GUARDED_BY(mutex) = 0;
   int attaches MILLRACE_GUARDED_BY(mutex) = 0;
   int sent MILLRACE_GUARDED_BY(mutex) = 0;  // batches sent

@@ -424,7 +424,7 @@ TEST_CASE("a damaged batch is never delivered", "[session]") {
     MutexLock lock(world.service->mutex);
     while (world.service->sent < 2) world.service->changed.Wait(world.service->mutex);
   }
-  while (session->stats().lapsed_leases == 0) std::this_thread::yield();
+  while (session->stats().moved_failed == 0) std::this_thread::yield();
   session->Cancel();
   CHECK(next.get().code() == StatusCode::kCancelled);
   CHECK(session->stats().batches == 0);
