@@ -146,9 +146,14 @@ void Dealing::DealFree() {
     const std::uint64_t step = asks_.free().At(passed);
     fastest_ = Fastest([](const Member&) { return true; })->finish;
     if (!InReach(step)) return;
-    const bool hopeless = workers_.TriedBy(step) >= kWorkersTryCode;
-    if (hopeless || std::none_of(members_.begin(), members_.end(),
-                                 [step](const Member& m) { return MayBuild(m, step); })) {
+    if (workers_.TriedBy(step) >= kWorkersTryCode) {
+      ++passed;
+      continue;
+    }
+    if (std::none_of(members_.begin(), members_.end(),
+                     [step](const Member& m) { return MayBuild(m, step); })) {
+      // A member that has no stream now may build it.
+      WantsMore();
       ++passed;
       continue;
     }
