@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "common/base/ids.h"
@@ -42,15 +43,8 @@ enum class AskKind : std::uint8_t {
 };
 /// "first", "copy" or "moved"; empty for other numbers.
 constexpr std::string_view AskKindName(std::uint32_t kind) {
-  switch (static_cast<AskKind>(kind)) {
-    case AskKind::kFirst:
-      return "first";
-    case AskKind::kCopy:
-      return "copy";
-    case AskKind::kMoved:
-      return "moved";
-  }
-  return {};
+  constexpr std::string_view kNames[] = {"first", "copy", "moved"};
+  return kind < std::size(kNames) ? kNames[kind] : std::string_view();
 }
 
 struct Span {

@@ -124,7 +124,7 @@ struct DroppedExample {
   friend bool operator==(const DroppedExample&, const DroppedExample&) = default;
 };
 
-/// The description of a batch in its header. It says nothing about the run: no lease, worker, rank
+/// The description of a batch in its header. It says nothing about the run: no worker, rank
 /// or world size.
 struct BatchInfo {
   Fingerprint fingerprint;

@@ -259,10 +259,11 @@ std::vector<Number> WorkerLists::MembersOf(const SessionFacts& session,
 }
 
 void WorkerLists::Send(const SessionFacts& session, bool again) {
-  if (transition_.now() - session.list.sent < options_.list_every) return;
+  if (room_ == 0 || transition_.now() - session.list.sent < options_.list_every) return;
   changed_sessions_.erase(session.id);
   v1::AttachResponse response;
   std::vector<Number> members = MembersOf(session, *response.mutable_list());
+  room_ -= std::min(room_, members.size() + 1);
   const std::string text = response.list().SerializeAsString();
   const std::uint64_t digest = Xxh3_64(std::as_bytes(std::span(text)));
   if (!again && members == session.list.members && digest == session.list.digest) return;
@@ -279,8 +280,12 @@ void WorkerLists::SendChanged() {
   Refresh();
   if (bases_stale_ && transition_.now() - bases_computed_ >= kBasesEvery) ComputeBases();
   look_ = false;
-  const std::vector<Number> changed(changed_sessions_.begin(), changed_sessions_.end());
+  const auto turn = changed_sessions_.upper_bound(turn_);
+  std::vector<Number> changed(turn, changed_sessions_.end());
+  changed.insert(changed.end(), changed_sessions_.begin(), turn);
   for (const Number id : changed) {
+    if (room_ == 0) break;
+    turn_ = id;
     const SessionFacts* session = facts_.FindSession(id);
     // A Welcome brings the list to a session that is away or not live yet.
     if (session == nullptr || session->stream == 0 || session->list.number == 0) {
@@ -303,6 +308,7 @@ void WorkerLists::Tick() {
     }
   }
   look_ = true;
+  room_ = kMembersATick;
 }
 
 void WorkerLists::WillApply(const Update& update) {

@@ -3,7 +3,8 @@
 //
 // A list has the first usable workers in the session's order (list_order.h), as many as its size
 // says (list_size.h). It is sent with each Welcome, and when it has changed, at most once in
-// `list_every`.
+// `list_every`. If thousands of long lists change at once, they go out tick by tick, in turn, so
+// that no other event waits for them.
 //
 // What follows from the facts is kept, because a report has to be answered without a look at every
 // worker: the first workers of each session, and the base sizes of plans. A worker that changes is
@@ -38,7 +39,7 @@ class WorkerLists {
   void OnReport(Number session);
   /// Sends the lists that have changed and may be sent now. Called at the end of each event.
   void SendChanged();
-  /// Looks which workers have fallen silent.
+  /// Looks which workers have fallen silent, and lets more lists go out.
   void Tick();
 
   /// Whether any worker may build for the session now: if so, its list has members, unless it may
@@ -79,7 +80,8 @@ class WorkerLists {
   void GrowIfShort(const SessionFacts& session);
   /// The list as it shall be, without its number.
   std::vector<Number> MembersOf(const SessionFacts& session, v1::WorkerList& list) const;
-  /// Sends the list if it has changed, or `again`, because the consumer does not have it.
+  /// Sends the list if it has changed, or `again`, because the consumer does not have it. It stays in
+  /// `changed_sessions_` if it may not be sent now.
   void Send(const SessionFacts& session, bool again = false);
 
   Transition& transition_;
@@ -97,6 +99,10 @@ class WorkerLists {
   std::set<Number> changed_workers_;   // since the last Refresh
   std::set<Number> changed_sessions_;  // their lists may differ from those that were sent
   bool look_ = false;                  // whether SendChanged has something to do
+  /// Members of all lists that go out between two ticks, which takes some milliseconds.
+  static constexpr std::size_t kMembersATick = 16'384;
+  std::size_t room_ = kMembersATick;  // for more of them
+  Number turn_;                       // the session whose turn was last
 };
 
 }  // namespace millrace

@@ -248,7 +248,8 @@ TEST_CASE("what may not be told of a worker is a dash", "[top]") {
   AddWorker(now, 1, "").set_state("ready");
   const std::vector<TopLine> frame = TopFrame(nullptr, now, {});
   CHECK(Row(frame, "-  -  ready") == std::vector<std::string>{"-", "-", "ready", "-", "-", "-", "-",
-                                                              "-", "-", "-", "-", "0", "-", "-"});
+                                                              "-", "-", "-", "-", "-", "-", "0",
+                                                              "-", "-"});
 }
 
 TEST_CASE("a job's total is that of replica 0 of its ranks", "[top]") {

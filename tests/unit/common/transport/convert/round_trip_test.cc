@@ -113,13 +113,13 @@ TEST_CASE("a symmetrization of a newer server is refused by name", "[convert]") 
                       "the servers newer than it?"));
 }
 
-TEST_CASE("batch k of a shard lies k strides behind its first one", "[convert]") {
-  v1::Shard shard;
-  shard.set_epoch(3);
-  shard.set_position(512);
-  shard.set_stride(64);
-  CHECK(PositionOf(shard) == Position{3, 512});
-  CHECK(PositionOf(shard, 2) == Position{3, 640});
+TEST_CASE("step k of a run lies k strides behind its first one", "[convert]") {
+  v1::Run run;
+  run.set_epoch(3);
+  run.set_position(512);
+  run.set_stride(64);
+  CHECK(PositionOf(run) == Position{3, 512});
+  CHECK(PositionOf(run, 2) == Position{3, 640});
 }
 
 TEST_CASE("spans come back from their columns as they were put in", "[convert]") {
