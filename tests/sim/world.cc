@@ -119,6 +119,7 @@ void World::CheckEnd() {
       stuck += fmt::format(" rank {} at {}", trainer.rank,
                            trainer.expected ? trainer.expected->ToString() : "no place");
       if (trainer.gone || !trainer.state) continue;
+      Note(trainer.state->Dump());
       const SessionStats stats = trainer.state->stats(net_.now());
       stuck += fmt::format(" waits for {} {} '{}';", WaitCauseName(stats.now), stats.now_worker,
                            trainer.state->waiting_why());

@@ -92,7 +92,8 @@ class BuildQueue {
   std::uint64_t BatchesSent(StreamId stream) const;
   /// Whether something is built or being built for a step that the stream asks for, or its next
   /// batch is to be built. A drain waits for this.
-  bool Owes(StreamId stream) const;
+  std::uint64_t Owed(StreamId stream) const;
+  bool Owes(StreamId stream) const { return Owed(stream) > 0; }
   /// Whether the next built batch to send waits for credit, or lies beyond what may be sent.
   bool BlockedByCredit(StreamId stream) const;
   /// The steps of the stream that are built and not sent, or on their way.

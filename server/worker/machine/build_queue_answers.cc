@@ -14,16 +14,17 @@ std::uint64_t BuildQueue::BatchesSent(StreamId id) const {
   return found == streams_.end() ? 0 : found->second.batches_sent;
 }
 
-bool BuildQueue::Owes(StreamId id) const {
+std::uint64_t BuildQueue::Owed(StreamId id) const {
   const auto found = streams_.find(id);
-  if (found == streams_.end()) return false;
+  if (found == streams_.end()) return 0;
   const StreamState& stream = found->second;
-  return std::any_of(stream.entries.begin(), stream.entries.end(), [&](const auto& entry) {
+  const auto owed = std::count_if(stream.entries.begin(), stream.entries.end(), [&](const auto& entry) {
     const State state = entry.second.state;
     return state == State::kBuilding || state == State::kBuilt ||
            (state == State::kPending && IsUrgent(stream, entry.first)) ||
            (state == State::kSent && IsMutant(Mutant::kDrainWaitsForHeld));
   });
+  return static_cast<std::uint64_t>(owed);
 }
 
 std::vector<v1::Run> BuildQueue::BuiltRuns(StreamId id) const {

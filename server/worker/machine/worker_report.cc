@@ -265,6 +265,11 @@ v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   report.set_measuring(kMeasuringVersion);
   report.set_slots(draining() ? 0 : SlotsOfWorker(CapacityFor(build_times_.all())));
   report.set_idle_threads(idle_threads_.Count(now));
+  std::uint64_t owed = 0;
+  for (const auto& [id, stream] : streams_) {
+    owed += queue_.Owed(id) + (stream.writing == Writing::kBatch ? 1 : 0);
+  }
+  report.set_owed(static_cast<std::uint32_t>(owed));
   return report;
 }
 
