@@ -115,6 +115,7 @@ void SessionMachine::OnAttachMessage(StreamId stream, const v1::AttachResponse& 
 }
 
 void SessionMachine::TakeList(const v1::AttachResponse& message, Time now) {
+  if (message.has_welcome()) list_.OnWelcome();
   if (!list_.Take(message.list(), message.term(), now)) return;
   workers_.SetList(list_.Members());
   if (!workers_.members().empty()) attach_.OnMembers();

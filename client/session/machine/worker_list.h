@@ -21,6 +21,8 @@ class WorkerList {
  public:
   static constexpr Duration kKeepMembers = std::chrono::seconds(10);
 
+  /// Numbers begin anew with each Welcome.
+  void OnWelcome() { number_ = 0; }
   /// Takes the list of a dispatcher of this term. Returns false if it is not newer than the last
   /// one.
   bool Take(const v1::WorkerList& list, std::uint64_t term, Time now);
