@@ -32,6 +32,17 @@ void FleetWorld::SetCpuShare(std::size_t count, double share) {
   for (std::size_t i = 0; i < std::min(count, workers_.size()); ++i) workers_[i].cpu_share = share;
 }
 
+void FleetWorld::SetSlower(std::size_t count, double factor) {
+  for (std::size_t i = 0; i < std::min(count, workers_.size()); ++i) workers_[i].slower = factor;
+}
+
+double FleetWorld::NatureOf(Position at) const {
+  if (setup_.sigma == 0) return 1;
+  std::mt19937_64 random((at.epoch << 32) ^ (at.example * 7919 + 13));
+  // The mean of this distribution is 1.
+  return std::lognormal_distribution<double>(-setup_.sigma * setup_.sigma / 2, setup_.sigma)(random);
+}
+
 void FleetWorld::AddWorkers(std::uint32_t count) {
   for (std::uint32_t i = 0; i < count; ++i) AddWorker();
 }

@@ -59,6 +59,10 @@ class FleetWorld {
   void SetStep(Duration step) { step_ = step; }
   /// Neighbours leave so much of their CPUs to the first `count` workers.
   void SetCpuShare(std::size_t count, double share);
+  /// Builds that begin from now on take `factor` times as long at the first `count` workers.
+  void SetSlower(std::size_t count, double factor);
+  /// The dispatcher hears and says nothing any more.
+  void StopDispatcher();
   void AddWorkers(std::uint32_t count);
   /// Drains the newest workers; they stop when nobody waits for them.
   void RemoveWorkers(std::uint32_t count);
@@ -71,14 +75,18 @@ class FleetWorld {
   v1::ServiceStatus Status() const;
   /// The whole fleet's figure.
   const DesiredFigure& desired() const { return dispatcher_->desired_workers().fleet(); }
+  /// How many builds have begun.
+  std::uint64_t builds() const { return builds_; }
   const std::deque<FleetWorker>& workers() const { return workers_; }
   const std::deque<FleetConsumer>& consumers() const { return consumers_; }
 
  private:
-  static constexpr Duration kTick = std::chrono::milliseconds(250);
+  static constexpr Duration kTick = std::chrono::milliseconds(50);
   static constexpr Duration kLearnsOfBreak = std::chrono::milliseconds(100);
 
   Duration About(Duration mean, double spread);
+  /// How long a batch takes, of one that takes the mean.
+  double NatureOf(Position at) const;
   double Unit() { return std::uniform_real_distribution<double>()(random_); }
   void Fail(const std::string& what);
 
@@ -126,6 +134,7 @@ class FleetWorld {
   Duration step_;
   DispatcherOptions dispatcher_options_;
   std::unique_ptr<DispatcherMachine> dispatcher_;
+  bool dispatcher_away_ = false;
   std::deque<DispatcherLink> dispatcher_links_;  // by StreamId - 1
   std::deque<FleetWorker> workers_;
   std::deque<FleetConsumer> consumers_;
@@ -134,6 +143,7 @@ class FleetWorld {
   std::shared_ptr<const BuiltBatch> batch_;  // stands for all
   Time marked_;
   std::string failure_;
+  std::uint64_t builds_ = 0;
 };
 
 }  // namespace millrace::sim

@@ -33,7 +33,7 @@ void FleetWorld::AddConsumer(std::size_t job, std::uint32_t rank) {
   hello.set_job(fmt::format("job{}", job));
   hello.set_rank(rank);
   hello.set_world_size(setup_.ranks);
-  *hello.mutable_pipeline() = FleetPipeline(static_cast<std::uint32_t>(job), setup_.batch_bytes);
+  *hello.mutable_pipeline() = FleetPipeline(setup_.twins ? 0 : static_cast<std::uint32_t>(job), setup_.batch_bytes);
   ToProto(Position{}, hello.mutable_start());
   hello.set_nonce(fmt::format("c{:015}", index));
   hello.set_where(fmt::format("c{}:1", index));
@@ -41,7 +41,8 @@ void FleetWorld::AddConsumer(std::size_t job, std::uint32_t rank) {
   consumer.machine = std::make_unique<client::SessionMachine>(
       std::move(options), [this] { return Unit(); }, consumer.log);
   // Loops begin when the first workers are there.
-  timeline_.In(std::chrono::seconds(2) + About(milliseconds(500), 1), [this, index] {
+  const Duration apart = setup_.apart * job;
+  timeline_.In(std::chrono::seconds(2) + apart + About(milliseconds(500), 1), [this, index] {
     FleetConsumer& begins = consumers_[index];
     begins.machine->Start(timeline_.now());
     AfterConsumer(index);

@@ -16,7 +16,7 @@ void FleetWorld::StartDispatcher() {
   for (std::uint32_t job = 0; job < setup_.jobs && !setup_.cold; ++job) {
     v1::JobRecord& record = records.emplace_back();
     record.set_name(fmt::format("job{}", job));
-    *record.mutable_pipeline() = FleetPipeline(job, setup_.batch_bytes);
+    *record.mutable_pipeline() = FleetPipeline(setup_.twins ? 0 : job, setup_.batch_bytes);
     record.set_fingerprint(CompileFleetPlan(record.pipeline())->fingerprint().ToString());
     record.set_world_size(setup_.ranks);
     record.set_started_unix_seconds(kUnixSeconds - 1000);
@@ -26,6 +26,8 @@ void FleetWorld::StartDispatcher() {
   OnDispatcher(dispatcher_->OnDataset(kFleetDataset, FleetDataset(), Now()));
   TickDispatcher();
 }
+
+void FleetWorld::StopDispatcher() { dispatcher_away_ = true; }
 
 void FleetWorld::TickDispatcher() {
   timeline_.In(dispatcher_options_.tick, [this] {
@@ -50,6 +52,7 @@ void FleetWorld::CloseAtDispatcher(std::size_t link) {
 }
 
 void FleetWorld::OnDispatcher(Actions actions) {
+  if (dispatcher_away_) return;
   for (Action& action : actions) {
     if (auto* attach = std::get_if<millrace::SendAttach>(&action)) {
       timeline_.In(

@@ -69,6 +69,7 @@ struct FleetWorker {
   SerialLink out{1};
   int building = 0;
   double cpu_share = 1;  // that neighbours leave it
+  double slower = 1;     // by this factor its builds take longer
   bool leaves = false;   // it drains, and then stops
   bool up = true;
 };

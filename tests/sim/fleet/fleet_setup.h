@@ -20,6 +20,13 @@ struct FleetSetup {
   int cpus = 4;                                     // of a worker
   Duration build = std::chrono::milliseconds(640);  // of a batch, on one CPU
   double build_spread = 0.3;                        // by which part builds take more or less
+  // Batches differ by nature, whoever builds them: lognormal with this sigma and the mean above.
+  double sigma = 0;
+  std::uint32_t own_workers = 0;  // of the workers, on the host of the first consumer
+  bool twins = false;             // all jobs have one plan, and begin `apart`
+  Duration apart{0};
+  std::uint64_t worker_memory_bytes = 1u << 30;  // of batches that are built and not sent
+  Duration starts_within = std::chrono::milliseconds(500);  // in which workers begin, two times
   Duration step = std::chrono::milliseconds(200);   // of a training loop
   double step_spread = 0.02;                        // by which part steps take more or less
   std::uint64_t batch_bytes = 1 << 20;

@@ -22,15 +22,16 @@ void FleetWorld::AddWorker() {
   WorkerOptions options;
   options.name = fmt::format("w{}", index);
   options.address = fmt::format("w{}:1", index);
-  options.host_id = fmt::format("h{}", index);
+  options.host_id = index < setup_.own_workers ? "trainer0" : fmt::format("h{}", index);
   options.dispatcher = "d:1";
+  options.memory_bytes = setup_.worker_memory_bytes;
   options.threads = setup_.threads.value_or(setup_.cpus);
   options.tune = !setup_.threads.has_value();
   options.threads_given = setup_.threads.has_value();
   worker.machine = std::make_unique<WorkerMachine>(
       options, fmt::format("w{:015}", index), [this] { return Unit(); }, worker.log);
   // Processes do not begin, and tick, at one moment.
-  timeline_.In(About(milliseconds(500), 1), [this, index] {
+  timeline_.In(About(setup_.starts_within, 1), [this, index] {
     workers_[index].machine->Start(timeline_.now());
     AfterWorker(index);
     TickWorker(index);
@@ -97,9 +98,11 @@ void FleetWorld::Build(std::size_t index) {
 void FleetWorld::StartBuild(std::size_t index, const BuildQueue::Task& task) {
   FleetWorker& worker = workers_[index];
   ++worker.building;
+  ++builds_;
   // Threads beyond the CPUs share them.
   const double crowd = std::max(1.0, worker.building / (setup_.cpus * worker.cpu_share));
-  const std::chrono::duration<double> mean = std::chrono::duration<double>(setup_.build) * crowd;
+  const std::chrono::duration<double> mean = std::chrono::duration<double>(setup_.build) * crowd *
+                                             worker.slower * NatureOf(task.at);
   const Duration takes = About(std::chrono::duration_cast<Duration>(mean), setup_.build_spread);
   timeline_.In(takes, [this, index, task, takes] {
     FleetWorker& builder = workers_[index];

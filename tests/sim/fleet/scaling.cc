@@ -1,0 +1,153 @@
+#include "tests/sim/fleet/scaling.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "tests/sim/fleet/fleet.h"
+
+namespace millrace::sim {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// A fleet of workers with one thread. Its loops take batches as they come, `ahead` of them fit a
+/// consumer's memory.
+FleetSetup Of(std::uint32_t workers, std::uint32_t consumers, double batch_seconds,
+              std::uint64_t ahead = 33) {
+  FleetSetup setup;
+  setup.workers = workers;
+  setup.jobs = 1;
+  setup.ranks = consumers;
+  setup.cpus = 1;
+  setup.threads = 1;
+  setup.build =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(batch_seconds));
+  setup.step = Duration{0};
+  setup.batch_bytes = 100'000;
+  setup.ahead_bytes = ahead * setup.batch_bytes;
+  return setup;
+}
+
+/// The rate of all loops between two times, of that of `ideal` workers that never idle.
+double RatioOf(FleetWorld& fleet, const FleetSetup& setup, double ideal, Duration from,
+               Duration measured) {
+  fleet.Run(from);
+  fleet.Mark();
+  fleet.Run(measured);
+  const double ratio =
+      fleet.Measure().batches_per_second * ToSeconds(setup.build) / ideal;
+  // A fleet that breaks a promise is of no use, however quick it is.
+  return fleet.failure().empty() ? ratio : std::numeric_limits<double>::quiet_NaN();
+}
+
+double Steady(const FleetSetup& setup, double batches_before, double batches) {
+  FleetWorld fleet(setup);
+  const auto of_batch = std::chrono::duration<double>(setup.build);
+  return RatioOf(fleet, setup, setup.workers,
+                 seconds(8) + std::chrono::duration_cast<Duration>(of_batch * batches_before),
+                 std::chrono::duration_cast<Duration>(of_batch * batches));
+}
+
+double Joined() {
+  const FleetSetup setup = Of(4, 1, 0.8);
+  FleetWorld fleet(setup);
+  fleet.Run(seconds(20));
+  fleet.AddWorkers(4);
+  return RatioOf(fleet, setup, 8, seconds(7), seconds(30));
+}
+
+double HalfSlow() {
+  FleetSetup setup = Of(64, 1, 0.8);
+  setup.worker_memory_bytes = 16 * setup.batch_bytes;
+  FleetWorld fleet(setup);
+  fleet.SetSlower(32, 10);
+  return RatioOf(fleet, setup, 35.2, seconds(40), seconds(60));
+}
+
+double SlowSuddenly() {
+  const FleetSetup setup = Of(8, 1, 0.8);
+  FleetWorld fleet(setup);
+  fleet.Run(seconds(20));
+  fleet.SetSlower(4, 10);
+  return RatioOf(fleet, setup, 4.4, Duration{0}, seconds(60));
+}
+
+double Cold() {
+  FleetSetup setup = Of(256, 64, 0.8);
+  setup.cold = true;
+  setup.starts_within = seconds(3);
+  FleetWorld fleet(setup);
+  return RatioOf(fleet, setup, 256, seconds(10), seconds(10));
+}
+
+double DifferByNature() {
+  FleetSetup setup = Of(16, 1, 0.8);
+  setup.sigma = 1;
+  setup.build_spread = 0;
+  return Steady(setup, 20, 100);
+}
+
+double OwnHostAndOthers() {
+  FleetSetup setup = Of(5, 1, 0.8);
+  setup.own_workers = 1;
+  return Steady(setup, 7, 40);
+}
+
+/// Steps of a job for each build; half of them were built for the other one.
+double Twins() {
+  FleetSetup setup = Of(24, 1, 0.8);
+  setup.jobs = 2;
+  setup.twins = true;
+  setup.apart = milliseconds(2500);
+  FleetWorld fleet(setup);
+  fleet.Run(seconds(20));
+  fleet.Mark();
+  const std::uint64_t builds = fleet.builds();
+  fleet.Run(seconds(60));
+  const double steps = fleet.Measure().batches_per_second * 60 / 2;
+  return steps / static_cast<double>(fleet.builds() - builds);
+}
+
+double DispatcherAway() {
+  const FleetSetup setup = Of(8, 1, 0.8);
+  FleetWorld fleet(setup);
+  fleet.Run(seconds(20));
+  fleet.StopDispatcher();
+  return RatioOf(fleet, setup, 8, Duration{0}, seconds(30));
+}
+
+}  // namespace
+
+std::vector<ScalingBar> ScalingBars() {
+  std::vector<ScalingBar> bars = {
+      {"8 workers", 0.9, [] { return Steady(Of(8, 1, 0.8), 10, 60); }},
+      {"24 workers", 0.9, [] { return Steady(Of(24, 1, 0.8), 10, 60); }},
+      {"4 join 4, from 5 s after they are ready", 0.9, Joined},
+      {"half of 8 become 10 times slower", 0.8, SlowSuddenly},
+      {"1 worker on the trainer's host and 4 elsewhere", 0.9, OwnHostAndOthers},
+      {"twins 2.5 s apart: steps for a build", 1 / 1.1, Twins},
+      {"the dispatcher is away for 30 s", 0.95, DispatcherAway},
+      {"64 workers, half of them 10 times slower, with memory for 16 batches", 0.9, HalfSlow},
+      {"16 workers, batches that differ by nature", 0.85, DifferByNature},
+      {"4 workers, batches of 1 ms", 0.95, [] { return Steady(Of(4, 1, 0.001, 2000), 0, 5000); }},
+      {"4 workers, batches of 0.2 ms", 0.95, [] { return Steady(Of(4, 1, 0.0002, 2000), 0, 5000); }},
+      {"256 workers and 64 trainers start within 6 s, from 4 s after that", 0.9, Cold},
+  };
+  for (const double batch_seconds : {0.05, 0.8, 15.0}) {
+    for (const std::uint32_t consumers : {1, 8}) {
+      bars.push_back({fmt::format("256 workers, {} consumers, batches of {} s", consumers,
+                                  batch_seconds),
+                      0.9, [=] { return Steady(Of(256, consumers, batch_seconds), 10, 20); }});
+    }
+  }
+  bars.push_back({"256 workers, 64 consumers, batches of 15 s", 0.9,
+                  [] { return Steady(Of(256, 64, 15, 4), 10, 20); }});
+  return bars;
+}
+
+}  // namespace millrace::sim
