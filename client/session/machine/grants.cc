@@ -38,16 +38,20 @@ void Grants::GiveCredit() {
     for (const Ask& ask : asks.all()) {
       WorkerLink& link = *workers_.Find(ask.worker);
       WorkerLink::StreamFacts& stream = link.stream;
-      if (stream.id == 0) continue;
-      if (step == next) {
-        // It needs no credit, but its worker has to know.
-        if (stream.told_next != next) stream.stale = stream.urgent = true;
-        continue;
-      }
+      if (stream.id == 0 || step == next) continue;  // the next step needs no credit
       // The worker may send it now, and has not been told.
       if (ask.built && step >= stream.told_until) stream.stale = stream.urgent = true;
       free -= GiveFor(link, ask.built, free);
     }
+  }
+}
+
+void Grants::TellNext() {
+  const StepAsks* const asks = asks_.Find(stock_.next());
+  if (asks == nullptr) return;
+  for (const Ask& ask : asks->all()) {
+    WorkerLink::StreamFacts& stream = workers_.Find(ask.worker)->stream;
+    if (stream.told_next != stock_.next()) stream.stale = stream.urgent = true;
   }
 }
 
