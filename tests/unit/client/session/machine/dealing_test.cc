@@ -61,9 +61,10 @@ TEST_CASE("steps within the bytes ahead are asked for, however late they are nee
   CHECK_FALSE(m.state->wants_more());
 }
 
-TEST_CASE("beyond the bytes ahead, steps are asked for that are needed 4 s after the first could "
-          "be here",
-          "[dealing][reach]") {
+TEST_CASE(
+    "beyond the bytes ahead, steps are asked for that are needed 4 s after the first could "
+    "be here",
+    "[dealing][reach]") {
   Machine::Options options = Long();
   options.prefetch_bytes = 10;
   Paced m(100 * kMs, {1, 9}, options);
@@ -246,8 +247,7 @@ TEST_CASE("while nobody has built, nothing is late", "[dealing][unknown]") {
   CHECK(m.AskedOf(2) == Steps{1});
 }
 
-TEST_CASE("a member that has built nothing is taken to be like the others",
-          "[dealing][unknown]") {
+TEST_CASE("a member that has built nothing is taken to be like the others", "[dealing][unknown]") {
   Machine m(Long());
   m.Welcome();
   m.List({1, 2, 3});
@@ -441,9 +441,10 @@ TEST_CASE("after a failure a worker is asked for one step, until that is here",
   CHECK(m.AskedOf(1).size() == 8);
 }
 
-TEST_CASE("the next step does not go to a worker on trial that has its step, unless there is no "
-          "other",
-          "[dealing][failing]") {
+TEST_CASE(
+    "the next step does not go to a worker on trial that has its step, unless there is no "
+    "other",
+    "[dealing][failing]") {
   Machine m(Long());
   m.Welcome();
   m.List({1, 2, 3});
