@@ -10,7 +10,7 @@ namespace millrace::client {
 namespace {
 
 /// The first batch may be this much larger than the dispatcher's estimate.
-constexpr double kSpareBytes = 1.25;
+constexpr double kFirstSpare = 1.25;
 
 }  // namespace
 
@@ -63,7 +63,7 @@ std::uint64_t Grants::GiveFor(WorkerLink& link, bool built, std::uint64_t free) 
   // knows how much they need.
   const bool known = largest > 0;
   double& wanted = link.stream.wanted_bytes;
-  wanted += wanted == 0 && known ? static_cast<double>(largest) : known ? mean : kSpareBytes * mean;
+  wanted += wanted == 0 && known ? static_cast<double>(largest) : known ? mean : kFirstSpare * mean;
   const std::uint64_t enough =
       std::min(static_cast<std::uint64_t>(wanted), link.credit_limit.bytes());
   const std::uint64_t left = link.credit_left();
