@@ -10,7 +10,7 @@ namespace millrace::client {
 namespace {
 
 /// The first batch may be this much larger than the dispatcher's estimate.
-constexpr double kSpareBytes = 1.25;
+constexpr double kFirstSpare = 1.25;
 
 }  // namespace
 
@@ -38,16 +38,20 @@ void Grants::GiveCredit() {
     for (const Ask& ask : asks.all()) {
       WorkerLink& link = *workers_.Find(ask.worker);
       WorkerLink::StreamFacts& stream = link.stream;
-      if (stream.id == 0) continue;
-      if (step == next) {
-        // It needs no credit, but its worker has to know.
-        if (stream.told_next != next) stream.stale = stream.urgent = true;
-        continue;
-      }
+      if (stream.id == 0 || step == next) continue;  // the next step needs no credit
       // The worker may send it now, and has not been told.
       if (ask.built && step >= stream.told_until) stream.stale = stream.urgent = true;
       free -= GiveFor(link, ask.built, free);
     }
+  }
+}
+
+void Grants::TellNext() {
+  const StepAsks* const asks = asks_.Find(stock_.next());
+  if (asks == nullptr) return;
+  for (const Ask& ask : asks->all()) {
+    WorkerLink::StreamFacts& stream = workers_.Find(ask.worker)->stream;
+    if (stream.told_next != stock_.next()) stream.stale = stream.urgent = true;
   }
 }
 
@@ -59,7 +63,7 @@ std::uint64_t Grants::GiveFor(WorkerLink& link, bool built, std::uint64_t free) 
   // knows how much they need.
   const bool known = largest > 0;
   double& wanted = link.stream.wanted_bytes;
-  wanted += wanted == 0 && known ? static_cast<double>(largest) : known ? mean : kSpareBytes * mean;
+  wanted += wanted == 0 && known ? static_cast<double>(largest) : known ? mean : kFirstSpare * mean;
   const std::uint64_t enough =
       std::min(static_cast<std::uint64_t>(wanted), link.credit_limit.bytes());
   const std::uint64_t left = link.credit_left();

@@ -29,6 +29,8 @@ class Grants {
   // These functions REQUIRE that the session is admitted.
   /// Gives credit for what is asked, in order of need.
   void GiveCredit();
+  /// The loop has come to another step. Its worker has to know, since it may send it without credit.
+  void TellNext();
   void SendWantsWhereDue(Time now);
 
   /// When the next want list is due that waits for its time.

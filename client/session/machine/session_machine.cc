@@ -1,5 +1,6 @@
 #include "client/session/machine/session_machine.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/core.h>
@@ -18,8 +19,11 @@ constexpr Duration kStoodStill = std::chrono::seconds(2);
 constexpr Duration kCheckEvery = std::chrono::milliseconds(500);
 
 // Steps are dealt so far apart, unless somebody waits: so that one look at all workers serves many
-// small batches.
+// small batches. If there are more workers than kFewMembers, a look costs more, and the looks are
+// up to kMostTimes as far apart. Each worker has a second step meanwhile.
 constexpr Duration kProvideApart = std::chrono::milliseconds(5);
+constexpr std::size_t kFewMembers = 64;
+constexpr std::size_t kMostTimes = 4;
 
 }  // namespace
 
@@ -63,11 +67,17 @@ void SessionMachine::Settle(Time now) {
   if (waits_.Update(!status_.ok(), now)) context_.stale.MarkReport();
 }
 
+Time SessionMachine::ProvideDue() const {
+  const std::size_t times = workers_.members().size() / kFewMembers;
+  return provided_ +
+         kProvideApart * static_cast<int>(std::clamp<std::size_t>(times, 1, kMostTimes));
+}
+
 void SessionMachine::Provide(Time now) {
   StaleMarks& stale = context_.stale;
   const bool looks = dealing_.LookDue(now);
   if (looks) dealing_.Look(now);
-  if (looks || stale.grants_due() || (stale.grants() && now >= provided_ + kProvideApart)) {
+  if (looks || stale.grants_due() || (stale.grants() && now >= ProvideDue())) {
     stale.Granted();
     provided_ = now;
     dealing_.Deal(now);
@@ -218,10 +228,8 @@ void SessionMachine::OnTaken(Time now) {
   waits_.OnTaken(now);
   context_.stale.MarkReport();
   context_.stale.MarkGrants();
-  // A free next step is dealt at once. If it is asked for, its worker has to know that it is next.
-  if (stock_.next() != attach_.steps().end() && !stock_.holds(stock_.next())) {
-    context_.stale.MarkGrantsDue();
-  }
+  if (asks_.free().IsFree(stock_.next())) context_.stale.MarkGrantsDue();
+  grants_.TellNext();
   Settle(now);
 }
 
@@ -294,7 +302,7 @@ Time SessionMachine::NextTick() const {
   if (!status_.ok()) return next.due();
   attach_.AddTimes(next);
   if (attach_.admission()) {
-    if (context_.stale.grants()) next.At(provided_ + kProvideApart);
+    if (context_.stale.grants()) next.At(ProvideDue());
     dealing_.AddTimes(next);
     streams_.AddTimes(next);
     grants_.AddTimes(next);

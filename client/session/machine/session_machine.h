@@ -151,6 +151,8 @@ class SessionMachine {
   void TakeList(const v1::AttachResponse& message, Time now);
   /// Deals steps, opens streams and gives credit if that is due, and tells the workers.
   void Provide(Time now);
+  /// When Provide deals again, if nobody waits.
+  Time ProvideDue() const;
   /// Returns none before the session is admitted.
   std::optional<v1::Report> MakeReport(Time now) const;
   /// Adds how the session is tuned if the dispatcher does not know it.

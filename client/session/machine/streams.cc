@@ -6,25 +6,22 @@ namespace millrace::client {
 
 bool Streams::ChooseMore(Time now) {
   std::size_t more = 0;
-  if (chosen_.size() == workers_.members().size()) return false;
-  for (WorkerLink* link : workers_.members()) {
+  for (WorkerLink* const link : workers_.members()) {
     if (more == kAtOnce) break;
-    if (link->usable(now) && chosen_.insert(link->where.id).second) ++more;
+    if (link->chosen || !link->usable(now)) continue;
+    link->chosen = true;
+    ++more;
   }
   return more > 0;
 }
 
 void Streams::Open(Time now) {
-  std::erase_if(chosen_, [this](Number id) {
-    const WorkerLink* const link = workers_.Find(id);
-    return link == nullptr || !link->place;
-  });
   if (dealing_.wants_more() && now >= raised_ + kMoreEvery && ChooseMore(now)) raised_ = now;
-  for (const Number id : chosen_) {
-    WorkerLink& link = *workers_.Find(id);
-    if (link.stream.id != 0 || !link.usable(now)) continue;
-    workers_.Opened(link, context_.actions.NewStream(), now);
-    context_.actions.Put(OpenBatches{link.stream.id, link.where});
+  for (WorkerLink* const link : workers_.members()) {
+    // If a stream fails, it is opened again.
+    if (!link->chosen || link->stream.id != 0 || !link->usable(now)) continue;
+    workers_.Opened(*link, context_.actions.NewStream(), now);
+    context_.actions.Put(OpenBatches{link->stream.id, link->where});
   }
 }
 
@@ -36,7 +33,7 @@ void Streams::CloseUnused(Time now) {
     } else if (now - link->stream.unused_since >= kCloseUnused) {
       context_.actions.Put(CloseStream{link->stream.id, OkStatus()});
       workers_.Closed(*link);
-      chosen_.erase(link->where.id);
+      link->chosen = false;
     }
   }
 }
@@ -46,9 +43,8 @@ void Streams::AddTimes(NextDue& next) const {
 }
 
 void Streams::AddRetries(NextDue& next) const {
-  for (const Number id : chosen_) {
-    const WorkerLink* const link = workers_.Find(id);
-    if (link != nullptr && link->stream.id == 0) next.At(link->failing_until);
+  for (const WorkerLink* const link : workers_.members()) {
+    if (link->chosen && link->stream.id == 0) next.At(link->failing_until);
   }
 }
 

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
 
 #include "client/session/machine/ask_book.h"
 #include "client/session/machine/dealing.h"
@@ -48,8 +47,6 @@ class Streams {
   WorkerBook& workers_;
   const AskBook& asks_;
 
-  /// Members to which there are to be streams. If a stream fails, it is opened again.
-  std::set<Number> chosen_;
   Time raised_;  // when members were last chosen
 };
 

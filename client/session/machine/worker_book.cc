@@ -22,6 +22,7 @@ void WorkerBook::SetList(const std::vector<WorkerAddress>& list) {
   for (const WorkerAddress& worker : list) {
     WorkerLink& link = links_[worker.id];
     if (link.place) continue;
+    by_number_[worker.id] = &link;
     link.where = worker;
     // Dispatchers list no worker that drains. If the list is older than the drain, the worker says
     // so on its present stream, or on its next one.
@@ -29,16 +30,17 @@ void WorkerBook::SetList(const std::vector<WorkerAddress>& list) {
     link.place = members_.size();
     members_.push_back(&link);
   }
+  for (auto& [id, link] : links_) link.chosen = link.chosen && link.place.has_value();
 }
 
 WorkerLink* WorkerBook::Find(Number worker) {
-  const auto it = links_.find(worker);
-  return it == links_.end() ? nullptr : &it->second;
+  const auto it = by_number_.find(worker);
+  return it == by_number_.end() ? nullptr : it->second;
 }
 
 const WorkerLink* WorkerBook::Find(Number worker) const {
-  const auto it = links_.find(worker);
-  return it == links_.end() ? nullptr : &it->second;
+  const auto it = by_number_.find(worker);
+  return it == by_number_.end() ? nullptr : it->second;
 }
 
 WorkerLink* WorkerBook::FindStream(StreamId stream) {
@@ -77,9 +79,11 @@ void WorkerBook::ForgetDead(Time now) {
   for (auto& [id, link] : links_) {
     if (link.place || link.stream.id != 0 || link.used == Time{}) link.used = now;
   }
-  std::erase_if(links_, [now](const auto& entry) {
+  std::erase_if(links_, [this, now](const auto& entry) {
     const WorkerLink& link = entry.second;
-    return now - link.used >= kForgetUnused && link.tried.empty() && !link.refusal;
+    if (now - link.used < kForgetUnused || !link.tried.empty() || link.refusal) return false;
+    by_number_.erase(entry.first);
+    return true;
   });
 }
 

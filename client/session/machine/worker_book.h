@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "client/session/machine/credit_limit.h"
@@ -50,6 +51,7 @@ struct WorkerLink {
   int failures = 0;                  // in a row, without a good batch between them
   std::string reason;                // of the last failure
   bool drains = false;
+  bool chosen = false;  // there is to be a stream to it, as long as it is a member
 
   /// A batch that this worker can never deliver: the worker said so, or the batch that it sends
   /// cannot be accepted.
@@ -149,6 +151,7 @@ class WorkerBook {
   Map links_;
   std::vector<WorkerLink*> members_;
   std::vector<WorkerLink*> open_;
+  std::unordered_map<Number, WorkerLink*> by_number_;  // finds faster than links_
   std::map<StreamId, Number> streams_;
   std::map<std::uint64_t, std::size_t> tried_by_;  // workers that have tried a step
   std::size_t refusals_ = 0;                       // workers that have a refusal

@@ -9,7 +9,7 @@ namespace {
 
 struct Work {
   std::size_t lists = 0;
-  std::size_t runs = 0;  // in these lists
+  std::size_t runs = 0;    // in these lists
   std::size_t others = 0;  // other actions
   std::size_t ticks = 0;
 };

@@ -175,7 +175,8 @@ TEST_CASE("a worker is told within 5 ms that its step is the next one", "[sessio
   CHECK(FromProto(wants->next()) == m.state->steps().At(1));
 }
 
-TEST_CASE("credit never decreases, and covers no more than the free bytes", "[session][wants][I5]") {
+TEST_CASE("credit never decreases, and covers no more than the free bytes",
+          "[session][wants][I5]") {
   Machine m;
   m.Welcome();
   const StreamId worker = m.Join(1, {.slots = 10});
@@ -257,8 +258,8 @@ TEST_CASE("a list has at most 256 runs, those that are needed first", "[session]
 }
 
 TEST_CASE("runs that fall apart make no list longer than 256 runs", "[session][wants]") {
-  Machine m({.steps = {.examples = 100'000, .size = 5, .world_size = 2},
-             .prefetch_bytes = 10'000'000});
+  Machine m(
+      {.steps = {.examples = 100'000, .size = 5, .world_size = 2}, .prefetch_bytes = 10'000'000});
   m.Welcome();
   const StreamId worker = m.Join(1, {.slots = 1024, .batch_ms = 0.01});
   REQUIRE(m.AskedOf(1).size() == 1024);
@@ -289,8 +290,7 @@ TEST_CASE(
   CHECK(m.Arrive(worker, 0) == Verdict::kTaken);
 }
 
-TEST_CASE("others are told that a step finds no slot, and that it does again",
-          "[session][wants]") {
+TEST_CASE("others are told that a step finds no slot, and that it does again", "[session][wants]") {
   Machine m({.epochs = 1});  // 10 steps
   m.Welcome();
   const StreamId worker = m.Join(1, {.slots = 4});

@@ -40,8 +40,7 @@ TEST_CASE("the last 64 steps count", "[loop_pace]") {
   CHECK(loop.pace.step_seconds() == Approx(0.06));
 }
 
-TEST_CASE("a step is needed after the rest of the present one and those before it",
-          "[loop_pace]") {
+TEST_CASE("a step is needed after the rest of the present one and those before it", "[loop_pace]") {
   Loop loop;
   CHECK(loop.pace.NeededIn(100, loop.now) == 0);
   for (int i = 0; i < 10; ++i) loop.Step(20 * kMillisecond);
@@ -61,7 +60,8 @@ TEST_CASE("a long step, as for a compiler or a validation, makes no other step n
   loop.Step(std::chrono::seconds(60));
   loop.Step(20 * kMillisecond);
   CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.2));
-  for (int i = 0; i < 40; ++i) loop.Step(i % 20 == 0 ? std::chrono::seconds(30) : 20 * kMillisecond);
+  for (int i = 0; i < 40; ++i)
+    loop.Step(i % 20 == 0 ? std::chrono::seconds(30) : 20 * kMillisecond);
   CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.2));
   CHECK(loop.pace.step_seconds() > 2);  // the mean has it
   for (int i = 0; i < 64; ++i) loop.Step(std::chrono::seconds(1));

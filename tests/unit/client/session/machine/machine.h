@@ -337,4 +337,12 @@ class Machine {
   std::int64_t spoke_at = 0;
 };
 
+/// A session over one long epoch.
+inline Machine::Options LongEpoch() {
+  Machine::Options options;
+  options.steps = {.examples = 10'000'000, .size = 5, .world_size = 2};
+  options.prefetch_bytes = 1'000'000;
+  return options;
+}
+
 }  // namespace millrace::client

@@ -396,7 +396,8 @@ TEST_CASE("a dispatcher that stays lost is a warning, and so is its return", "[s
   CHECK(m.logger->lines.size() == found);
 }
 
-TEST_CASE("a wait of a session that was admitted is over when it gets members", "[session][attach]") {
+TEST_CASE("a wait of a session that was admitted is over when it gets members",
+          "[session][attach]") {
   Machine m;
   m.Welcome();
   v1::AttachResponse message;

@@ -86,8 +86,8 @@ TEST_CASE("parts of batches that the session does not look for cost no memory",
 
 TEST_CASE("what was asked for before the window shrank is taken when it comes",
           "[session][batch]") {
-  Machine m({.steps = {.examples = 100'000, .size = 5, .world_size = 2},
-             .prefetch_bytes = 1'000'000});
+  Machine m(
+      {.steps = {.examples = 100'000, .size = 5, .world_size = 2}, .prefetch_bytes = 1'000'000});
   m.Welcome();
   const StreamId worker = m.Join(1, {.slots = 1000});
   REQUIRE(m.AskedOf(1).size() == 1000);

@@ -84,6 +84,7 @@ class Training {
     const v1::Report report = m_.PassAttached(10 * kMs);
     if (report.has_tuning()) told_ = report.tuning();
     trims_ += m_.Take<TrimMemory>().size();
+    m_.TakeWants();
     m_.pending.clear();
   }
 
@@ -136,7 +137,8 @@ TEST_CASE("waits for the expansion of batches that are there change nothing", "[
   CHECK(training.told()->decisions_size() == 1);
 }
 
-TEST_CASE("a session whose worker stands still now and then receives further ahead again", "[session][tune]") {
+TEST_CASE("a session whose worker stands still now and then receives further ahead again",
+          "[session][tune]") {
   Training training(true);
   training.Run(60);
   REQUIRE(training.window() <= 7);
@@ -155,13 +157,14 @@ TEST_CASE("a session whose worker stands still now and then receives further ahe
   CHECK(after - before <= 2);
 }
 
-TEST_CASE("a faster loop gets the bytes back that it did not need before, although they are never full",
-          "[session][tune]") {
+TEST_CASE(
+    "a faster loop gets the bytes back that it did not need before, although they are never full",
+    "[session][tune]") {
   Training training(true);
   training.Run(60);
   REQUIRE(training.window() <= 7);
-  // Between two visits of the worker, each of which fills the bytes ahead, the loop takes all that is
-  // held.
+  // Between two visits of the worker, each of which fills the bytes ahead, the loop takes all that
+  // is held.
   training.step_ms = 10;
   training.still_ms = 190;
   training.every_ms = 200;

@@ -133,6 +133,23 @@ TEST_CASE("a batch that took most of its time in Python is a sign of what the ne
   }
 }
 
+TEST_CASE("a report says how long the loop takes for a step, without its waits",
+          "[session][wait]") {
+  Machine m;
+  m.Welcome();
+  const StreamId worker = m.Join(1);
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    m.state->SetWaiting(true, m.now);
+    m.PassAttached(400 * kMs);
+    m.Arrive(worker, step);
+    m.state->SetWaiting(false, m.now);
+    m.TakeBatch();
+    m.PassAttached(50 * kMs);
+    m.state->OnLoopAsks(m.now);
+  }
+  CHECK(m.PassAttached(kSecond).step_ms() == Approx(50));
+}
+
 TEST_CASE("counters are of what the loop took, dropped examples by reason", "[session][wait]") {
   Machine m;
   m.Welcome();

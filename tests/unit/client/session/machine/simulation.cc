@@ -351,8 +351,8 @@ void Simulation::CheckBounds() {
   std::uint64_t bytes = state_->held_bytes();
   for (const WorkerLink* const link : state_->workers().open()) bytes += link->credit_left();
   if (bytes > options_.prefetch_bytes + state_->largest_bytes()) {
-    broken.push_back(fmt::format("{} bytes held or granted, {} to prefetch", bytes,
-                                 options_.prefetch_bytes));
+    broken.push_back(
+        fmt::format("{} bytes held or granted, {} to prefetch", bytes, options_.prefetch_bytes));
   }
   if (state_->held_bytes() > options_.prefetch_bytes + 2 * state_->largest_bytes()) {
     broken.push_back(fmt::format("{} bytes held, {} to prefetch", state_->held_bytes(),

@@ -51,7 +51,7 @@ class Simulation {
   struct WorkerModel {
     WorkerAddress where;
     bool alive = true;
-    bool hung = false;  // says nothing now, and hears everything later
+    bool hung = false;    // says nothing now, and hears everything later
     StreamId stream = 0;  // the session's stream to it; 0: none
     Position next;
     Position until;

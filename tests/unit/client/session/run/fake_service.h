@@ -37,10 +37,10 @@ struct FakeService {
 
   Mutex mutex;
   CondVar changed;
-  bool admit MILLRACE_GUARDED_BY(mutex) = true;         // false: every Hello waits
-  bool serve MILLRACE_GUARDED_BY(mutex) = true;         // false: the worker sends nothing
-  Status refuse MILLRACE_GUARDED_BY(mutex);             // not ok: every Attach ends with it
-  bool damage MILLRACE_GUARDED_BY(mutex) = false;       // whether a bit of every batch is flipped
+  bool admit MILLRACE_GUARDED_BY(mutex) = true;    // false: every Hello waits
+  bool serve MILLRACE_GUARDED_BY(mutex) = true;    // false: the worker sends nothing
+  Status refuse MILLRACE_GUARDED_BY(mutex);        // not ok: every Attach ends with it
+  bool damage MILLRACE_GUARDED_BY(mutex) = false;  // whether a bit of every batch is flipped
   int byes MILLRACE_GUARDED_BY(mutex) = 0;
   int attaches MILLRACE_GUARDED_BY(mutex) = 0;
   int sent MILLRACE_GUARDED_BY(mutex) = 0;  // batches sent
