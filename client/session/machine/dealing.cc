@@ -21,6 +21,8 @@ constexpr double kGuessedSeconds = 0.05;
 constexpr double kDealSeconds = 0.02;
 constexpr double kMostDealt = 64;
 constexpr double kLeastThreads = 0.02;
+/// As workers count them.
+constexpr double kSlotsOfThread = 2;
 /// A step that is late by less is not copied.
 constexpr double kLate = 0.5;
 /// Copies of other steps than the next one are at most this part of all asks.
@@ -102,6 +104,24 @@ void Dealing::FindMembers() {
     Estimate(member);
     has_twins_ = has_twins_ || (!word.twins.empty() && !IsMutant(Mutant::kTwinsIgnored));
   }
+  // A worker that many consumers share gives each a slot at least. Taken at all members, these would
+  // be far more than the consumer's share of them, and bind steps long before they can be built.
+  double shares = 0;
+  std::uint64_t open = 0;
+  for (const Member& member : members_) {
+    const std::uint64_t slots = member.free + member.open;
+    shares += member.known && slots > 1
+                  ? static_cast<double>(slots)
+                  : std::min(1.0, (member.known ? kSlotsOfThread : 1) * member.threads);
+    open += member.open;
+  }
+  const auto most = static_cast<std::uint64_t>(std::max(1.0, std::ceil(shares)));
+  free_slots_ = most - std::min(most, open);
+  if (free_slots_ == 0) TakeSlots();
+}
+
+void Dealing::TakeSlots() {
+  for (Member& member : members_) member.free = 0;
 }
 
 template <class Of>
@@ -244,6 +264,7 @@ void Dealing::AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shar
   if (shared) return;
   ++member.open;
   member.free -= std::min<std::uint64_t>(member.free, 1);
+  if (free_slots_ > 0 && --free_slots_ == 0) TakeSlots();
   if (link.on_trial()) {
     member.free = 0;
     member.trial_used = true;
@@ -357,8 +378,35 @@ bool Dealing::MayCopy(std::uint64_t step, const StepAsks& asks, double late,
   return is_next || asks_.made(AskKind::kCopy) * kAsksForACopy < asks_.made();
 }
 
+bool Dealing::IsBegun(std::uint64_t step, const StepAsks& asks) const {
+  return std::any_of(asks.all().begin(), asks.all().end(), [&](const Ask& ask) {
+    const WorkerLink* const link = workers_.Find(ask.worker);
+    if (ask.built || link == nullptr || !link->stream.spoke()) return true;
+    const auto& building = link->stream.word->building;
+    return std::any_of(building.begin(), building.end(),
+                       [step](const auto& build) { return build.step == step; });
+  });
+}
+
+void Dealing::CopyQueued() {
+  const std::uint64_t next = stock_.next();
+  const StepAsks* const found = asks_.Find(next);
+  if (found == nullptr || found->full() || NeededIn(next) > 0 || IsBegun(next, *found)) return;
+  const StepAsks asks = *found;
+  Time due = asks.all().front().due;
+  for (const Ask& ask : asks.all()) due = std::min(due, ask.due);
+  Member* const to = Fastest([&](const Member& m) {
+    return m.known && !m.link->on_trial() && asks.Of(m.link->where.id) == nullptr && HasPlace(m) &&
+           MayBuild(m, next);
+  });
+  const double sooner = std::max(kLate, *median_seconds_);
+  if (to == nullptr || to->finish + sooner > ToSeconds(due - now_)) return;
+  AddAsk(*to, next, AskKind::kCopy, false);
+}
+
 void Dealing::CopyLate() {
   if (!median_seconds_ || members_.size() < 2) return;
+  CopyQueued();
   constexpr int kMostLooked = 256;
   int looked = 0;
   std::vector<std::uint64_t> late_steps;

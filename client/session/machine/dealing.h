@@ -95,6 +95,7 @@ class Dealing {
     wanted_ = now_;
   }
   void FindMembers();
+  void TakeSlots();
   void Estimate(Member& member) const;
   void FindMedian();
   static bool HasSlot(const Member& member) { return member.free >= member.deal; }
@@ -130,6 +131,11 @@ class Dealing {
   std::uint64_t RankOf(std::uint64_t step, Number worker) const;
   void FindLags();
   void CopyLate();
+  /// Copies the step that the loop waits for if it only waits for its turn at its worker, and another
+  /// member would have it here far sooner. When it was dealt, none would.
+  void CopyQueued();
+  /// Whether a worker that is asked for the step builds it, has built it, or does not say.
+  bool IsBegun(std::uint64_t step, const StepAsks& asks) const;
   bool MayCopy(std::uint64_t step, const StepAsks& asks, double late, const Member& to) const;
 
   const SessionContext& context_;
@@ -143,6 +149,7 @@ class Dealing {
   std::vector<Member> members_;
   std::optional<double> median_seconds_;  // of a batch, of the members that have built; m
   double fastest_ = 0;                    // the least finish
+  std::uint64_t free_slots_ = 0;  // that are left of the consumer's share of all members
   bool has_twins_ = false;
   bool wants_more_ = false;
   std::optional<Time> wanted_;  // when a step last found no slot

@@ -79,7 +79,7 @@ void SessionMachine::Provide(Time now) {
   if (looks) dealing_.Look(now);
   if (looks || stale.grants_due() || (stale.grants() && now >= ProvideDue())) {
     stale.Granted();
-    provided_ = now;
+    provided_ = credited_ = now;
     dealing_.Deal(now);
     streams_.Open(now);
     grants_.GiveCredit();
@@ -88,6 +88,10 @@ void SessionMachine::Provide(Time now) {
       workers_.MarkStale(false);
       stale.MarkReport();
     }
+  } else if (stale.grants() && now >= credited_ + kProvideApart) {
+    // Credit looks at no member that is asked for nothing within it, so it need not wait so long.
+    credited_ = now;
+    grants_.GiveCredit();
   }
   grants_.SendWantsWhereDue(now);
 }
@@ -302,7 +306,10 @@ Time SessionMachine::NextTick() const {
   if (!status_.ok()) return next.due();
   attach_.AddTimes(next);
   if (attach_.admission()) {
-    if (context_.stale.grants()) next.At(ProvideDue());
+    if (context_.stale.grants()) {
+      next.At(ProvideDue());
+      next.At(credited_ + kProvideApart);
+    }
     dealing_.AddTimes(next);
     streams_.AddTimes(next);
     grants_.AddTimes(next);

@@ -175,6 +175,7 @@ class SessionMachine {
   Waits waits_;
   Grants grants_;
   Time provided_;
+  Time credited_;
   bool said_asks_ = false;  // that a step finds no slot, as others were told
   Time check_at_;           // when silences, unused streams and retries have to be looked at
   SessionTuning tuning_;

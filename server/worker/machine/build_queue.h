@@ -107,6 +107,8 @@ class BuildQueue {
   std::uint64_t Changes(StreamId stream) const;
   /// How many batches are asked for and not begun yet. Shared ones count once.
   std::uint64_t pending() const { return pending_; }
+  /// Whether such a batch is asked for on the stream, or is being built for it.
+  bool HasPending(StreamId stream) const;
   /// Whether a consumer waited for a batch, or asked for more, at the last call of Next.
   bool anyone_waits() const;
   /// How many jobs have streams.

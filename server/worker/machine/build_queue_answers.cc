@@ -14,6 +14,11 @@ std::uint64_t BuildQueue::BatchesSent(StreamId id) const {
   return found == streams_.end() ? 0 : found->second.batches_sent;
 }
 
+bool BuildQueue::HasPending(StreamId id) const {
+  const auto found = streams_.find(id);
+  return found != streams_.end() && (!found->second.pending.empty() || !Building(id).empty());
+}
+
 std::uint64_t BuildQueue::Owed(StreamId id) const {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return 0;

@@ -1,6 +1,7 @@
 // How a worker's slots and threads are divided among the streams of its consumers. Jobs of which
-// some stream asks for more share them by priority, and the streams of a job that ask share
-// equally. A stream that does not ask is told what it would get if it did.
+// some stream asks share them by priority, and the streams of a job that ask share equally. A stream
+// asks if its consumer says so, or if a step of it waits here: otherwise workers that many consumers
+// prefer would seem idle to each. A stream that does not ask is told what it would get if it did.
 //
 // A slot is a step that is asked for and not built. Builds are not interrupted, so a job with short
 // batches beside one with long batches takes its share in turns. It needs as many slots as it has

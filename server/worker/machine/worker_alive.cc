@@ -13,6 +13,8 @@ namespace {
 
 /// If two ticks are further apart than this, the process stood still between them.
 constexpr Duration kStoodStill = std::chrono::seconds(1);
+/// A stream takes part in the worker's threads for so long after the last step that waited there.
+constexpr Duration kSharesLast = std::chrono::milliseconds(250);
 /// A change of the time of a batch by less than this part of it is not worth a message.
 constexpr double kWorthSaying = 0.1;
 
@@ -82,12 +84,20 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   Write(id, stream, std::move(part), std::move(builds));
 }
 
+void WorkerMachine::ShareWith(StreamId id, StreamEntry& stream, Time now) {
+  if (stream.fingerprint.empty()) return;  // it has asked for nothing yet
+  if (queue_.HasPending(id)) stream.pending_seen = now;
+  const bool had = stream.pending_seen != Time{} && now - stream.pending_seen < kSharesLast;
+  shares_.SetAsks(id, had);
+}
+
 void WorkerMachine::TickStreams(Time now) {
   // Want lists that came while the process stood still are read only after this tick. So that time
   // does not count as silence.
   const Duration missed = now - std::exchange(last_tick_, now);
   for (auto& [id, stream] : streams_) {
     if (missed > kStoodStill) stream.wants_heard = now;
+    ShareWith(id, stream, now);
     Pump(id, stream, now);
   }
 }

@@ -213,6 +213,8 @@ class WorkerMachine {
     Time alive_said;        // the last Alive
     Figures figures;        // as it said them
     std::uint64_t changes_said = 0;  // BuildQueue::Changes as it said them
+    bool asks = false;     // as its last want list says
+    Time pending_seen;     // when a step of it last waited to be begun
   };
 
   // worker_streams.cc: consumers' streams
@@ -232,6 +234,9 @@ class WorkerMachine {
 
   // worker_alive.cc
   /// Whether the worker has to say that it lives, or what has changed.
+  /// Tells the shares whether the stream takes part in the worker's threads and slots: it asks for
+  /// more, or a step of it waits here.
+  void ShareWith(StreamId id, StreamEntry& stream, Time now);
   bool AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const;
   void SendAlive(StreamId id, StreamEntry& stream, Time now);
   Figures FiguresOf(StreamId id, const StreamEntry& stream) const;

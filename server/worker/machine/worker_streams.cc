@@ -93,6 +93,7 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
     const std::string& job = wants.job().empty() ? wants.fingerprint() : wants.job();
     queue_.AddStream(id, stream.fingerprint, job, {wants.world_size(), wants.rank()});
     shares_.Add(id, job);
+    stream.pending_seen = now;  // a consumer that comes is about to ask
     queue_.SetWeight(job, std::max(1u, wants.priority()));
     shares_.SetWeight(job, std::max(1u, wants.priority()));
   }
@@ -114,7 +115,8 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
     return Close(id, status);
   }
-  shares_.SetAsks(id, ready && wants.asks());
+  stream.asks = ready && wants.asks();
+  ShareWith(id, stream, now);
   PumpReady(now);
   Pump(id, stream, now);
   WakeBuilders();

@@ -137,7 +137,7 @@ void FleetWorld::PerformWorker(std::size_t index, WorkerAction::Any action) {
       AfterWorker(index);
     });
   } else if (const auto* bad = std::get_if<WorkerAction::CloseWork>(&action)) {
-    Fail(fmt::format("worker {} left the dispatcher: {}", index, bad->why.message()));
+    if (!dispatcher_away_) Fail(fmt::format("worker {} left the dispatcher: {}", index, bad->why.message()));
   } else if (const auto* compile = std::get_if<WorkerAction::CompilePlan>(&action)) {
     timeline_.In(About(milliseconds(100), 0.5), [this, index, spec = compile->spec] {
       WorkerMachine::ReadyPlan ready{nullptr, std::string(32, '5'), spec.fingerprint(), ""};

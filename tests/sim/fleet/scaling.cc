@@ -33,6 +33,14 @@ FleetSetup Of(std::uint32_t workers, std::uint32_t consumers, double batch_secon
   return setup;
 }
 
+/// Batches that are made so quickly that a consumer's link would limit larger ones.
+FleetSetup Tiny(double batch_seconds) {
+  FleetSetup setup = Of(4, 1, batch_seconds);
+  setup.batch_bytes = 1000;
+  setup.ahead_bytes = 2000 * setup.batch_bytes;
+  return setup;
+}
+
 /// The rate of all loops between two times, of that of `ideal` workers that never idle.
 double RatioOf(FleetWorld& fleet, const FleetSetup& setup, double ideal, Duration from,
                Duration measured) {
@@ -134,15 +142,18 @@ std::vector<ScalingBar> ScalingBars() {
       {"the dispatcher is away for 30 s", 0.95, DispatcherAway},
       {"64 workers, half of them 10 times slower, with memory for 16 batches", 0.9, HalfSlow},
       {"16 workers, batches that differ by nature", 0.85, DifferByNature},
-      {"4 workers, batches of 1 ms", 0.95, [] { return Steady(Of(4, 1, 0.001, 2000), 0, 5000); }},
-      {"4 workers, batches of 0.2 ms", 0.95, [] { return Steady(Of(4, 1, 0.0002, 2000), 0, 5000); }},
+      {"4 workers, batches of 1 ms", 0.95, [] { return Steady(Tiny(0.001), 0, 5000); }},
+      {"4 workers, batches of 0.2 ms", 0.95, [] { return Steady(Tiny(0.0002), 0, 5000); }},
       {"256 workers and 64 trainers start within 6 s, from 4 s after that", 0.9, Cold},
   };
   for (const double batch_seconds : {0.05, 0.8, 15.0}) {
     for (const std::uint32_t consumers : {1, 8}) {
       bars.push_back({fmt::format("256 workers, {} consumers, batches of {} s", consumers,
                                   batch_seconds),
-                      0.9, [=] { return Steady(Of(256, consumers, batch_seconds), 10, 20); }});
+                      0.9, [=] {
+                        return Steady(Of(256, consumers, batch_seconds), 10,
+                                      batch_seconds < 0.1 ? 100 : 20);
+                      }});
     }
   }
   bars.push_back({"256 workers, 64 consumers, batches of 15 s", 0.9,
