@@ -187,9 +187,11 @@ void World::CheckAsked(const TrainerNode& trainer) {
   }
   for (const client::WorkerLink* member : state.workers().members()) {
     if (!trainer.spoken.contains(member->stream.id) || !member->usable(net_.now()) ||
+        !member->stream.spoke() || member->stream.word->slots == 0 ||
         member->tried.contains(state.next())) {
       continue;
     }
+    Note(state.Dump());
     Fail(fmt::format("J2: {} waits for {} and asks nobody for it, though {} has spoken",
                      trainer.where, trainer.expected->ToString(), member->where.address));
   }

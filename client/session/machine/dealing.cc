@@ -378,20 +378,18 @@ bool Dealing::MayCopy(std::uint64_t step, const StepAsks& asks, double late,
   return is_next || asks_.made(AskKind::kCopy) * kAsksForACopy < asks_.made();
 }
 
-bool Dealing::IsBegun(std::uint64_t step, const StepAsks& asks) const {
-  return std::any_of(asks.all().begin(), asks.all().end(), [&](const Ask& ask) {
+bool Dealing::ServesOthers(const StepAsks& asks) const {
+  return std::all_of(asks.all().begin(), asks.all().end(), [&](const Ask& ask) {
     const WorkerLink* const link = workers_.Find(ask.worker);
-    if (ask.built || link == nullptr || !link->stream.spoke()) return true;
-    const auto& building = link->stream.word->building;
-    return std::any_of(building.begin(), building.end(),
-                       [step](const auto& build) { return build.step == step; });
+    return !ask.built && link != nullptr && link->stream.spoke() &&
+           link->stream.word->building.empty();
   });
 }
 
 void Dealing::CopyQueued() {
   const std::uint64_t next = stock_.next();
   const StepAsks* const found = asks_.Find(next);
-  if (found == nullptr || found->full() || NeededIn(next) > 0 || IsBegun(next, *found)) return;
+  if (found == nullptr || found->full() || NeededIn(next) > 0 || !ServesOthers(*found)) return;
   const StepAsks asks = *found;
   Time due = asks.all().front().due;
   for (const Ask& ask : asks.all()) due = std::min(due, ask.due);

@@ -131,11 +131,11 @@ class Dealing {
   std::uint64_t RankOf(std::uint64_t step, Number worker) const;
   void FindLags();
   void CopyLate();
-  /// Copies the step that the loop waits for if it only waits for its turn at its worker, and another
+  /// Copies the step that the loop waits for if it only waits for other consumers' turns, and another
   /// member would have it here far sooner. When it was dealt, none would.
   void CopyQueued();
-  /// Whether a worker that is asked for the step builds it, has built it, or does not say.
-  bool IsBegun(std::uint64_t step, const StepAsks& asks) const;
+  /// Whether all workers that are asked build for other consumers only.
+  bool ServesOthers(const StepAsks& asks) const;
   bool MayCopy(std::uint64_t step, const StepAsks& asks, double late, const Member& to) const;
 
   const SessionContext& context_;

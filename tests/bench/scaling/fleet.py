@@ -71,7 +71,7 @@ class Fleet:
         self.config = folder / "worker.yaml"
         self.config.write_text(
             f"threads: {threads}\nplugins:\n  paced: {{path: '{HERE / 'plugin'}', "
-            f"python: {sys.executable}, processes: {threads}}}\n")
+            f"python: {options.python}, processes: {threads}}}\n")
         self.workers, self.consumers, self._all = {}, [], []
         self.listen = "127.0.0.1"
         self._dispatcher = None

@@ -23,8 +23,8 @@ class Bar:
                 (self.most is None or self.value <= self.most))
 
     def line(self):
-        limits = [f">= {self.least:g}"] * (self.least is not None)
-        limits += [f"<= {self.most:g}"] * (self.most is not None)
+        limits = [f"{sign} {limit:g}" for sign, limit in ((">=", self.least), ("<=", self.most))
+                  if limit is not None]
         return f"{'ok    ' if self.ok else 'MISSED'} {self.what}: {self.value:.2f} ({', '.join(limits)})"
 
 
