@@ -33,6 +33,13 @@ std::string WhyWhole(const Source& source, const TensorSpec& tensor) {
   }
   const std::vector<std::string> counted = source.counted_tensors();
   for (const TensorSpec& other : source.tensors()) {
+    if (other.path == TextLengthsOf(tensor.path)) {
+      return fmt::format("{} is a list of texts, and {} says where each of them ends", tensor.path,
+                         other.path);
+    }
+    if (tensor.path == TextLengthsOf(other.path)) {
+      return fmt::format("{} says where the texts of {} end", tensor.path, other.path);
+    }
     if (other.node_splits == tensor.splits) {
       return fmt::format("{} has numbers of the rows of {}", other.path, tensor.path);
     }

@@ -182,6 +182,8 @@ std::uint64_t RecordsSource::max_example_bytes() const {
     // A byte of a packed list can be an integer, which takes 8.
     bytes += std::max<std::uint64_t>(largest * (feature.kind == FeatureKind::kInt64 ? 8 : 1),
                                      feature.fallback ? feature.fallback->size() : 0);
+    // A text takes 2 bytes more than it has, and the number of its bytes takes 4.
+    if (feature.texts) bytes += std::max(largest * 2, feature.fallback_lengths.size() * 4);
   }
   return bytes;
 }
@@ -294,7 +296,7 @@ Result<std::shared_ptr<const Source>> MakeRecordsSource(std::shared_ptr<const Da
   const Status occur = CheckFeaturesOccur(features, records->index());
   if (!occur.ok()) return AtKey(parts, occur);
   std::vector<DeclaredTensor> declared;
-  for (const RecordFeature& feature : features) declared.push_back({feature.tensor, feature.type});
+  for (const RecordFeature& feature : features) declared.push_back(feature.Declared());
   MILLRACE_ASSIGN_OR_RETURN(DeclaredTensors tensors, DeclareTensors(declared, records->examples()));
   const auto on_error = part.options.find(kOnError);
   const bool drops =
@@ -310,8 +312,8 @@ SourceTable RecordsSources() {
   Parameter features;
   features.types = {ParamType::kTree};
   features.help =
-      "tensors and their types, such as {d: \"bytes[194]\", s: int64, x: \"float32[*, 80]\"}, or "
-      "{name: {feature: \"image/label\", type: int64, default: 0}}";
+      "tensors and their types, such as {d: \"bytes[194]\", s: int64, x: \"float32[*, 80]\", "
+      "tags: \"str[*]\"}, or {name: {feature: \"image/label\", type: int64, default: 0}}";
   features.check = [](const ParamValue& value) { return ReadRecordFeatures(value).status(); };
   Parameter on_error;
   on_error.name = kOnError;

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/hash.h"
@@ -232,6 +233,59 @@ TEST_CASE("the length of a ragged feature is measured, for filters and buckets",
               bounds[static_cast<std::size_t>(*of.begin())] <=
           45);
   }
+}
+
+/// Ten records; number i has i % 4 texts of i bytes.
+RecordPlans TextLists() {
+  return RecordPlans([](const std::filesystem::path& dir) {
+    std::vector<std::string> data;
+    for (std::size_t i = 0; i < 10; ++i) {
+      const std::string text(i, 'x');
+      data.push_back(ExampleOf([&](ExampleBuilder& builder) {
+        builder.AddBytes("t", std::vector<std::string_view>(i % 4, text));
+      }));
+    }
+    WriteRecords(dir / "a.tfrecord", data);
+  });
+}
+const std::string kTexts = "{records: {t: \"str[*]\"}}";
+
+TEST_CASE("lists of texts are filtered by their bytes and by their number", "[records_plan]") {
+  RecordPlans plans = TextLists();
+  const auto ids_of = [&](const std::string& where) {
+    std::vector<std::uint64_t> ids = IdsOf(ReadEpoch(
+        *plans.MustCompile(
+            kTexts, "batch: {size: 8, remainder: keep}\nfilter: {where: \"" + where + "\"}\n"),
+        0, 1));
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  };
+  CHECK(ids_of("t.lengths.length == 3") == std::vector<std::uint64_t>{3, 7});
+  CHECK(ids_of("t.length > 9") == std::vector<std::uint64_t>{6, 7});
+}
+
+TEST_CASE("a chosen list of texts brings its lengths, and operations read both", "[records_plan]") {
+  RecordPlans plans = TextLists();
+  const auto plan = plans.MustCompile(kTexts,
+                                      "batch: {size: 10, remainder: keep}\n"
+                                      "tensors: {count: {length: t.lengths, at: worker}}\n"
+                                      "output: [t, count]\n");
+  std::vector<std::string> paths;
+  for (const TensorSpec& tensor : plan->tensors()) paths.push_back(tensor.path);
+  CHECK(paths ==
+        std::vector<std::string>{"t", "t_splits", "t.lengths", "t.lengths_splits", "count"});
+}
+
+TEST_CASE("a list of texts is not cut into chunks", "[records_plan]") {
+  RecordPlans plans = TextLists();
+  const auto error = [&](const std::string& tensor) {
+    return plans.ErrorOf(
+        kTexts, "batch: {size: 8, remainder: keep}\nchunk: {tensor: " + tensor + ", size: 4}\n");
+  };
+  CHECK_THAT(error("t"),
+             Contains("chunk.tensor: t is a list of texts, and t.lengths says where each "
+                      "of them ends; no tensor of this source can be cut"));
+  CHECK_THAT(error("t.lengths"), Contains("t.lengths says where the texts of t end"));
 }
 
 TEST_CASE("a cursor over records stays good if bad ones are dropped from now on",

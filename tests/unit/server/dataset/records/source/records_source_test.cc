@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/files/sigbus_guard.h"
@@ -167,6 +168,54 @@ TEST_CASE("bytes of any length are a ragged tensor of theirs", "[records_source]
   }
 }
 
+/// Records with a feature x of these texts each; none: the feature is left out.
+void WriteTexts(const fs::path& path,
+                const std::vector<std::optional<std::vector<std::string_view>>>& all) {
+  std::vector<std::string> data;
+  for (const auto& texts : all) {
+    data.push_back(ExampleOf([&](ExampleBuilder& builder) {
+      if (texts) builder.AddBytes("x", *texts);
+    }));
+  }
+  WriteRecords(path, data);
+}
+
+/// The bytes of the texts of all rows, their splits, the lengths of the texts, and the splits of
+/// these.
+void CheckTexts(const PackedBatch& batch, const std::string& bytes,
+                const std::vector<std::uint32_t>& splits, const std::vector<std::uint32_t>& lengths,
+                const std::vector<std::uint32_t>& splits_of_lengths) {
+  const std::vector<char> found = RecordValues<char>(batch, "x");
+  CHECK(std::string(found.begin(), found.end()) == bytes);
+  CHECK(RecordValues<std::uint32_t>(batch, "x_splits") == splits);
+  CHECK(RecordValues<std::uint32_t>(batch, "x.lengths") == lengths);
+  CHECK(RecordValues<std::uint32_t>(batch, "x.lengths_splits") == splits_of_lengths);
+}
+
+TEST_CASE("a list of texts is all of their bytes, and the length of each", "[records_source]") {
+  const TempDir dir;
+  WriteTexts(dir / "a.tfrecord", {{{"a", "", "bc"}}, {{}}, {{"", ""}}, {{"def"}}, std::nullopt});
+  RecordSourceTest source(dir.path(), R"({"x": "str[*]"})");
+  CheckTexts(*source.BuildAll(), "abcdef", {0, 3, 3, 3, 6, 6}, {1, 0, 2, 0, 0, 3},
+             {0, 3, 3, 5, 6, 6});
+}
+
+TEST_CASE("a default stands in for a list of texts that is absent", "[records_source]") {
+  const TempDir dir;
+  WriteTexts(dir / "a.tfrecord", {{{"a"}}, std::nullopt, {{}}});
+  RecordSourceTest source(dir.path(), R"({"x": {"type": "str[*]", "default": ["no", "", "ne"]}})");
+  CheckTexts(*source.BuildAll(), "anone", {0, 1, 5, 5}, {1, 2, 0, 2}, {0, 1, 4, 4});
+}
+
+TEST_CASE("several values where one text is expected are bad, and the type for them is named",
+          "[records_source]") {
+  const TempDir dir;
+  WriteTexts(dir / "a.tfrecord", {{{"a", "b"}}});
+  RecordSourceTest source(dir.path(), R"({"x": "str"})");
+  CHECK_THAT(source.ErrorOf({0}), Contains("bad_record: x: 2 values, expected 1; the type "
+                                           "\"str[*]\" reads any number of texts; to go on"));
+}
+
 TEST_CASE("a default stands in for a feature that is absent, and not for a bad one",
           "[records_source]") {
   const TempDir dir;
@@ -277,6 +326,7 @@ TEST_CASE("no example is larger than max_example_bytes says", "[records_source]"
   WriteRecords(dir / "a.tfrecord", {ExampleOf([&](ExampleBuilder& builder) {
                                       builder.AddInts("i", ones);
                                       builder.AddBytes("d", std::string(50, 'x'));
+                                      builder.AddBytes("t", std::vector<std::string_view>(300));
                                     }),
                                     ExampleOf([](ExampleBuilder&) {})});
   const auto check = [&](const std::string& features) {
@@ -296,6 +346,7 @@ TEST_CASE("no example is larger than max_example_bytes says", "[records_source]"
   check(R"({"i": "int64[*]"})");
   check(R"({"i": "int64[1000]"})");
   check(R"({"d": "str", "e": {"feature": "d", "type": "bytes[*]"}})");
+  check(R"({"t": "str[*]"})");
   std::string many;
   for (int i = 0; i < 5000; ++i) many += i == 0 ? "1" : ", 1";
   check(R"({"i": {"type": "int64[*]", "default": [)" + many + "]}}");
