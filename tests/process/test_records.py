@@ -127,6 +127,35 @@ def test_a_bad_record_ends_the_job_or_is_dropped_or_excluded():
         check(reasons == {"excluded"}, f"{reasons}")
 
 
+def test_a_record_with_wrong_data_is_dropped_and_the_rest_of_its_file_is_served():
+    with cluster(DATA) as c:
+        files = records(c)
+        whole = c.reference(0, 1)
+        flip(files[1], 50)
+        options = ["--set", 'source={records: {d: "bytes[194]", s: int64, x: "float32[*]"}, '
+                   'on_error: drop}']
+        c.serve()
+        state = c.status()["datasets"]["data"]
+        check(files[1].name in json.dumps(state), f"{state}")
+        stopped = c.consumer(1)
+        check(stopped.wait() == 3, stopped.text())
+        last = stopped.text().splitlines()[-1]
+        said = f"{files[1].name}: at byte 0: record 0: checksum of the data"
+        check(said in last and "`on_error: drop` beside `records`" in last, last)
+        drops = c.consumer(1, job="drops", extra=options)
+        drops.expect_success()
+        lines = c.delivered(drops.log)
+        dropped = [tuple(example) for batch in lines for example in batch["dropped"]]
+        check(dropped == [(200, "bad_record")], f"{dropped}")
+        places = [[sorted([*batch["examples"], *(example for example, _ in batch["dropped"])])
+                   for batch in log] for log in (lines, whole)]
+        check(places[0] == places[1], "examples have other places")
+        # A wrong length hides where the next record begins, so the file is damaged as a whole.
+        flip(files[2], 0)
+        done = millrace("index", c.dataset)
+        check(done.returncode == 3 and "checksum of the length" in done.stderr, done.stderr)
+
+
 def test_records_that_are_written_over_while_they_are_served_end_the_job_with_their_file():
     with cluster(DATA) as c:
         files = records(c)

@@ -160,6 +160,31 @@ TEST_CASE("a bad record fails its batch, is dropped, or is excluded", "[records_
   CHECK(dropped == rest(kScores, "batch: {size: 8, remainder: keep}\nexclude: {examples: [2]}\n"));
 }
 
+TEST_CASE("a record with a wrong checksum of its data stops all plans but those that drop it",
+          "[records_plan]") {
+  RecordPlans plans([](const std::filesystem::path& dir) {
+    WriteNumberRecords(dir / "a.tfrecord", 0, 17);
+    WriteNumberRecords(dir / "b.tfrecord", 20, 10);
+    FlipByte(dir / "a.tfrecord", 13);
+  });
+  const std::string error = plans.ErrorOf(kScores);
+  CHECK_THAT(error, Contains("has damaged files (a.tfrecord: at byte 0: record 0: checksum of the "
+                             "data); put them back"));
+  CHECK_THAT(error, Contains("write `exclude: {files: [\"a.tfrecord\"]}`; or, to go on without the "
+                             "damaged records alone, `on_error: drop` beside `records`"));
+  const auto ids = [&](const std::string& source, const std::string& more) {
+    std::vector<std::uint64_t> all = IdsOf(
+        ReadEpoch(*plans.MustCompile(source, "batch: {size: 8, remainder: keep}\n" + more), 0, 1));
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  std::vector<std::uint64_t> sound(26);
+  std::iota(sound.begin(), sound.end(), 1);
+  CHECK(ids("{records: {s: int64}, on_error: drop}", "") == sound);
+  CHECK(ids(kScores, "exclude: {files: [a.tfrecord]}\n") ==
+        std::vector<std::uint64_t>(sound.begin() + 16, sound.end()));
+}
+
 TEST_CASE("an excluded file's records keep their places and are dropped there", "[records_plan]") {
   RecordPlans plans = NumberFiles();
   const auto batches =

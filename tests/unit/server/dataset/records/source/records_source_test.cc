@@ -358,7 +358,7 @@ TEST_CASE("a record that was written over is damage, named with record and byte"
   const TempDir dir;
   WriteNumberRecords(dir / "a.tfrecord", 0, 20);
   WriteNumberRecords(dir / "b.tfrecord", 100, 20);
-  RecordSourceTest source(dir.path(), kNumbers, "drop");
+  RecordSourceTest source(dir.path(), kNumbers);
   REQUIRE(source.MustBuild({0, 20})->examples() == 2);
   REQUIRE(source.source->CheckIntact().ok());
   std::uint64_t third = 0;
@@ -366,7 +366,6 @@ TEST_CASE("a record that was written over is damage, named with record and byte"
   const std::string where = "file a.tfrecord, record 3 at byte " + std::to_string(third);
   SECTION("in its data") {
     test::FlipByte(dir / "a.tfrecord", third + 13);
-    // The dropping of bad records does not hide it.
     CHECK(source.ErrorOf({0, 3}) == "dataset " + dir.path().string() + ": " + where +
                                         ": checksum of the data; it was written to while it was in "
                                         "use");
@@ -395,6 +394,32 @@ TEST_CASE("a record that was written over is damage, named with record and byte"
   PlanParts without = RecordParts(kNumbers);
   without.Edit<ExcludePart>().files = {"a.tfrecord"};
   CHECK((*RecordsSources().Make("records", source.dataset, without))->CheckIntact().ok());
+}
+
+TEST_CASE("a record with a wrong checksum of its data is dropped, the others of its file are not",
+          "[records_source]") {
+  InstallSigbusGuard();
+  const TempDir dir;
+  WriteNumberRecords(dir / "a.tfrecord", 0, 20);
+  RecordSourceTest source(dir.path(), kNumbers, "drop");
+  REQUIRE(source.BuildAll()->examples() == 20);
+  std::uint64_t third = 0;
+  for (int i = 0; i < 3; ++i) third += 16 + NumberExample(i).size();
+  SECTION("if it is in the data") { test::FlipByte(dir / "a.tfrecord", third + 13); }
+  SECTION("if it is in the checksum") {
+    test::FlipByte(dir / "a.tfrecord", third + 12 + NumberExample(3).size());
+  }
+  const auto batch = source.BuildAll();
+  CHECK(batch->examples() == 19);
+  REQUIRE(batch->info().dropped.size() == 1);
+  CHECK(batch->info().dropped[0] == DroppedExample{ExampleId(3), kBadRecord});
+  CHECK(source.Column("bytes", 3, 1) == Ints{static_cast<std::int64_t>(NumberExample(3).size())});
+  CHECK(source.source->CheckIntact().ok());
+  // A record that cannot be found is another matter.
+  test::FlipByte(dir / "a.tfrecord", third);
+  CHECK_THAT(source.ErrorOf({3}),
+             Contains("record 3 at byte ") && Contains("checksum of the length"));
+  CHECK_FALSE(source.source->CheckIntact().ok());
 }
 
 TEST_CASE("a record whose header leads to the end of its file has no next one",
