@@ -170,6 +170,24 @@ def test_records_that_are_written_over_while_they_are_served_end_the_job_with_th
         check(daemon.popen.poll() is None, f"the daemon died:\n{daemon.text()}")
 
 
+def test_a_filter_and_a_balance_by_a_scalar_feature_are_served_as_they_are_built_alone():
+    with cluster(DATA) as c:
+        records(c)
+        c.pipeline.write_text(PIPELINE + 'filter: {where: "s > 0 && s < 1500"}\n'
+                              "balance: {by: s, group: 8}\n")
+        c.dispatcher()
+        worker = c.worker()
+        consumer = c.consumer(2)
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 2))
+        kept = [file.read_bytes() for file in (c.dataset / ".millrace.columns").iterdir()]
+        # Version 2, two bytes a value, int64: the workers' column is the one that is kept.
+        check([column[8:17] for column in kept] == [b"\2\0\0\0\2\0\0\0\1"], kept[0][:40])
+        examples = {example for batch in c.delivered(consumer.log) for example in batch["examples"]}
+        check(150 < len(examples) < 450, f"{len(examples)} of 600 examples pass")
+        check(worker.popen.poll() is None, worker.text())
+
+
 def test_a_bucket_by_the_length_of_a_feature_is_served_as_it_is_built_alone():
     with cluster(DATA) as c:
         records(c)

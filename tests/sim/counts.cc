@@ -21,6 +21,7 @@ void Counts::Add(const Counts& more) {
   terms += more.terms;
   crashes_between += more.crashes_between;
   lost_data += more.lost_data;
+  damaged_plans += more.damaged_plans;
   reasons_told += more.reasons_told;
   ranges += more.ranges;
   columns += more.columns;
@@ -33,15 +34,14 @@ std::string Counts::ToString() const {
   return fmt::format(
       "{} events, {} batches taken, {} sessions admitted, {} taken over, {} refused, {} "
       "relaunches, {} terms, {} deaths between two actions, {} self-leases, {} copies of leases, "
-      "{} duplicate batches, {} shared, {} alarms, {} ended for want of data, {} told that no "
-      "worker has "
-      "their "
-      "dataset, {} columns measured in {} ranges, {} builds that a plugin failed, {} jobs that "
-      "ended "
-      "so, longest wait {:.1f} s",
+      "{} duplicate batches, {} shared, {} alarms, {} ended for want of data, {} plans that a "
+      "dispatcher's data were too damaged for, {} told that no worker has their dataset, {} "
+      "columns "
+      "measured in {} ranges, {} builds that a plugin failed, {} jobs that ended so, longest wait "
+      "{:.1f} s",
       events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between,
-      self_leases, copies, duplicates, shared, mismatches, lost_data, reasons_told, columns, ranges,
-      code_failures, failed_jobs, longest_wait);
+      self_leases, copies, duplicates, shared, mismatches, lost_data, damaged_plans, reasons_told,
+      columns, ranges, code_failures, failed_jobs, longest_wait);
 }
 
 }  // namespace millrace::sim

@@ -64,6 +64,9 @@ class DispatcherMachine {
   Actions OnColumnsMissing(const std::string& key, const ColumnWant& want, Moment now);
   /// The third answer to a CompilePlan: this host lacks plugins that the plan needs. Workers that
   /// have them are asked.
+  /// `named`: the datasets and plugins of the pipeline, as NamedBy of a PlanCompiler.
+  Actions OnDataDamaged(const std::string& key, const Status& why,
+                        const std::vector<std::string>& named, Moment now);
   Actions OnPluginsMissing(const std::string& key, const std::vector<std::string>& plugins,
                            Moment now);
   /// The answer to a FinishColumns, by the key of the columns.

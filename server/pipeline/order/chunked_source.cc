@@ -133,7 +133,7 @@ class ChunkedSource final : public SourceDecorator {
     const std::uint64_t rows = chunks_.At(last).row - begin + 1;
     std::vector<ColumnValues> read;
     for (const ColumnValues& column : wanted) {
-      read.push_back({column.column, column.values.first(rows)});
+      read.push_back({column.column, column.values.first(rows), column.presence});
     }
     source().ReadColumns(ExampleId(begin), read);
     for (const ColumnValues& column : wanted) Spread(first.value(), begin, rows, column);
