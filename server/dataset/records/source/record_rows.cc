@@ -78,8 +78,7 @@ std::string RecordRows::Check(std::span<const std::byte> data) {
     }
     const bool bytes = feature.kind == FeatureKind::kBytes;
     if (bytes && parsed.count() != 1) {
-      return fmt::format("{}: {} values, expected 1; the type \"str[*]\" reads any number of texts",
-                         feature.tensor, parsed.count());
+      return fmt::format("{}: {} values", feature.tensor, parsed.count());
     }
     const std::uint64_t count = bytes ? parsed.bytes().front().size() : parsed.count();
     const std::uint64_t unit = feature.type.UnitElements();

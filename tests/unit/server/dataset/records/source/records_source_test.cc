@@ -207,13 +207,11 @@ TEST_CASE("a default stands in for a list of texts that is absent", "[records_so
   CheckTexts(*source.BuildAll(), "anone", {0, 1, 5, 5}, {1, 2, 0, 2}, {0, 1, 4, 4});
 }
 
-TEST_CASE("several values where one text is expected are bad, and the type for them is named",
-          "[records_source]") {
+TEST_CASE("several values where one text is expected are bad", "[records_source]") {
   const TempDir dir;
   WriteTexts(dir / "a.tfrecord", {{{"a", "b"}}});
   RecordSourceTest source(dir.path(), R"({"x": "str"})");
-  CHECK_THAT(source.ErrorOf({0}), Contains("bad_record: x: 2 values, expected 1; the type "
-                                           "\"str[*]\" reads any number of texts; to go on"));
+  CHECK_THAT(source.ErrorOf({0}), Contains("bad_record: x: 2 values; to go on"));
 }
 
 TEST_CASE("a default stands in for a feature that is absent, and not for a bad one",
