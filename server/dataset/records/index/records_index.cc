@@ -127,9 +127,9 @@ std::optional<RecordsIndexContent> FromProto(const v1::RecordsIndex& proto, bool
     to.others = from.others();
     to.frames = DigestFrom(from.frames());
     if (from.has_damage()) {
-      const std::optional<Digest128> content = DigestFrom(from.damage().content());
-      if (!content || from.damage().records() > from.records()) return std::nullopt;
-      to.damage = {from.damage().records(), from.damage().first(), *content};
+      const std::optional<Digest128> sound = DigestFrom(from.damage().content());
+      if (!sound || from.damage().records() > from.records()) return std::nullopt;
+      to.damage = {from.damage().records(), from.damage().first(), *sound};
     }
     for (const v1::RecordsFeature& feature : from.features()) {
       to.features.push_back(
