@@ -41,9 +41,8 @@ struct DeclaredTensors {
 
 /// Appends the tensors to those of a source, each ragged one with its splits, NAME_splits, behind
 /// it, and lists of texts with their lengths. Returns their numbers, without those of splits and
-/// lengths. Values are delivered as they are, whatever
-/// the session's index type. InvalidArgument, with the name, for a type that no tensor of a batch
-/// can have, and for two tensors of one name.
+/// lengths. Values are delivered as they are, whatever the session's index type. InvalidArgument,
+/// with the name, for a type that no tensor of a batch can have, and for two tensors of one name.
 Result<std::vector<std::size_t>> AppendDeclared(std::span<const DeclaredTensor> declared,
                                                 std::vector<TensorSpec>& specs);
 

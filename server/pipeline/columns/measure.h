@@ -27,8 +27,7 @@ struct MeasurableColumn {
 
 /// The columns that can be measured: `nodes` and `edges` if examples have any, `NAME.length` of
 /// each tensor NAME that splits cut, and NAME of each tensor with one int64 or float32 an example,
-/// with
-/// '/' written as '.'. Those that the source has already are left out.
+/// with '/' written as '.'. Those that the source has already are left out.
 std::vector<MeasurableColumn> MeasurableColumns(const Source& source);
 
 /// Measures the examples of a source, some at a time. Not thread-safe; the source must outlive it.

@@ -38,7 +38,7 @@ struct WideValues {
 
 class MeasuredValues {
  public:
-  /// What stands for the count of an example that cannot be built.
+  /// Stands for the count of an example that cannot be built.
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
   /// Counts. REQUIRES: each is kNone or below 2^62.

@@ -26,8 +26,7 @@ class PartialColumn {
 
   /// Takes the values of the examples from `first` on, unless it has them. They are the whole range
   /// of kMeasuredRange examples that begins there, or what the source has of it, and of the
-  /// column's type; otherwise
-  /// InvalidArgument. An error of the disk is logged, and ends writing.
+  /// column's type; otherwise InvalidArgument. An error of the disk is logged, and ends writing.
   Status Put(std::uint64_t first, const MeasuredValues& values);
 
   std::uint64_t examples() const { return examples_; }

@@ -204,8 +204,8 @@ class WorkerService final : public WorkerEndpoint,
   /// Waits until the machine wants the files looked at. Returns false when the service stops.
   bool WaitForLook() MILLRACE_EXCLUDES(mutex_);
   std::map<std::string, std::shared_ptr<const Plan>> ReadyPlans() MILLRACE_EXCLUDES(mutex_);
-  /// Compiles the ready plans again and tells the machine which ones cannot be served any more,
-  /// because their files are damaged.
+  /// Tells the machine which ready plans cannot be served any more, because data that they were
+  /// compiled over are damaged.
   void CheckPlans() MILLRACE_EXCLUDES(mutex_);
 
   // worker_trace.cc: spans for a trace. Callers check first that a trace is taken, which costs one

@@ -29,8 +29,8 @@ struct RecordFeature {
   /// The row of a record without the feature, or the one value that fills a dense row; none: such a
   /// record is bad. A ragged tensor's row is then empty, if nothing else was said.
   std::optional<std::vector<std::byte>> fallback;
-  std::vector<std::uint32_t> fallback_lengths =
-      {};  // of the texts in the fallback, if these are a list
+  /// Of the texts in the fallback, if these are a list.
+  std::vector<std::uint32_t> fallback_lengths = {};
 
   /// The type as a pipeline writes it, but for bytes: "float32[*, 80]", "uint8[194]", "str[*]".
   std::string TypeText() const;
