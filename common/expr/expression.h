@@ -49,6 +49,11 @@ struct ExpressionInput {
   DType dtype = DType::kInt64;
   /// Whether a row has one value, which spreads over the row if other inputs have more.
   bool scalar = true;
+  /// Whether a row may have no value. REQUIRES: it is an integer or float. If the text names it,
+  /// inputs() has another one of this name, with `presence`.
+  bool optional = false;
+  /// Whether it is an int64 that says whether a row has a value, in place of the value.
+  bool presence = false;
 
   friend bool operator==(const ExpressionInput&, const ExpressionInput&) = default;
 };
@@ -77,6 +82,9 @@ enum class NanComparison : std::uint8_t {
   kIeee,   // false, but true for !=
   kFails,  // always false: NaN stands for no value
 };
+
+// A comparison with what is computed from an optional input is false in rows without a value. The
+// result of a comparison inside is a value of its own, so `(x < 1) == 0` is true there.
 
 namespace expr_internal {
 class Program;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -58,6 +59,11 @@ constexpr std::array<Operator, 4> kComparisons = {{{"<", Operation::kLess},
                                                    {"==", Operation::kEqual},
                                                    {"!=", Operation::kNotEqual}}};
 
+bool IsComparison(Operation operation) {
+  return std::any_of(kComparisons.begin(), kComparisons.end(),
+                     [&](const Operator& one) { return one.operation == operation; });
+}
+
 }  // namespace
 
 int Arity(Operation operation) {
@@ -111,8 +117,9 @@ Result<Value> Graph::Binary(std::string_view symbol, Value a, Value b, std::size
     if (one.symbol != symbol) continue;
     const Value compared = Compute(one.operation, a, b, common, ValueType::kBool);
     const bool takes_nan = one.operation == Operation::kNotEqual && IsFloat(common);
-    return takes_nan && nan_ == NanComparison::kFails ? AndNumbers(compared, a, b, common)
-                                                      : compared;
+    const Value of_numbers =
+        takes_nan && nan_ == NanComparison::kFails ? AndNumbers(compared, a, b, common) : compared;
+    return AndPresent(of_numbers, a, b);
   }
   for (const Operator& one : kArithmetic) {
     if (one.symbol != symbol) continue;
@@ -126,6 +133,35 @@ Result<Value> Graph::Binary(std::string_view symbol, Value a, Value b, std::size
     return Compute(one.operation, a, b, type, type);
   }
   return Internal(fmt::format("no operator '{}'", symbol));
+}
+
+void Graph::SetPresence(std::size_t input, Value presence) {
+  presence_.insert_or_assign(input, presence);
+}
+
+Value Graph::AndPresent(Value compared, Value a, Value b) {
+  if (presence_.empty()) return compared;
+  std::set<std::size_t> optional;  // in their order, so that equal texts make equal graphs
+  std::set<std::uint32_t> seen;
+  std::vector<std::uint32_t> left = {a.node, b.node};
+  while (!left.empty()) {
+    const std::uint32_t number = left.back();
+    left.pop_back();
+    if (!seen.insert(number).second) continue;
+    const Node& node = nodes_[number];
+    if (node.operation == Operation::kLoad && presence_.contains(node.bits)) {
+      optional.insert(node.bits);
+    }
+    if (IsComparison(node.operation)) continue;
+    left.insert(left.end(), node.in.begin(), node.in.begin() + Arity(node.operation));
+  }
+  for (const std::size_t input : optional) {
+    Node both;
+    both.operation = Operation::kAnd;
+    both.in = {Truth(compared), Truth(presence_.at(input))};
+    compared = {Add(both), ValueType::kBool, false};
+  }
+  return compared;
 }
 
 Value Graph::AndNumbers(Value compared, Value a, Value b, ValueType common) {

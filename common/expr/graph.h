@@ -47,6 +47,8 @@ class Graph {
   Value Constant(std::int64_t value);
   Value Constant(double value);
   Value Input(std::size_t number, DType dtype);
+  /// Says that an input has a value only in rows where another one, an int64, is not 0.
+  void SetPresence(std::size_t input, Value presence);
 
   /// For an operator between two values, such as "+". `column`: the place that errors name.
   Result<Value> Binary(std::string_view symbol, Value a, Value b, std::size_t column);
@@ -70,12 +72,15 @@ class Graph {
   std::uint32_t Truth(Value a);
   Value Compute(Operation operation, Value a, Value b, ValueType common, ValueType result);
 
+  /// True if `compared` is, and every optional input below both values has a value.
+  Value AndPresent(Value compared, Value a, Value b);
   /// Whether both values are numbers, besides what was compared.
   Value AndNumbers(Value compared, Value a, Value b, ValueType common);
 
   NanComparison nan_;
   std::vector<Node> nodes_;
   std::map<Key, std::uint32_t> numbers_;
+  std::map<std::size_t, Value> presence_;  // by the numbers of inputs
 };
 
 }  // namespace millrace::expr_internal

@@ -254,6 +254,11 @@ class Parser {
     if (place == used.end()) {
       used.push_back(input);
       parsed_.columns.push_back(column);
+      if (input.optional) {
+        const Value presence =
+            Read({.name = input.name, .scalar = input.scalar, .presence = true}, column);
+        parsed_.graph.SetPresence(number, presence);
+      }
     }
     return parsed_.graph.Input(number, input.dtype);
   }

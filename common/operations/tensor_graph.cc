@@ -214,6 +214,7 @@ class TensorGraphBinder {
       }
       MILLRACE_RETURN_IF_ERROR(AddOutput(name, number));
     }
+    AddLengthsOfTexts(seen);
     for (const auto& [name, params] : text_.pads) {
       if (!seen.contains(DottedName(name))) {
         return InvalidArgument(fmt::format("{}: pad is for outputs, and this is none", name));
@@ -227,6 +228,18 @@ class TensorGraphBinder {
                        return place_a == text_.sources.size() && a.name < b.name;
                      });
     return OkStatus();
+  }
+
+  /// Lists of texts bring the lengths of their texts, without which nobody could tell these apart.
+  void AddLengthsOfTexts(const std::set<std::string>& seen) {
+    const std::size_t asked = graph_.outputs_.size();
+    for (std::size_t i = 0; i < asked; ++i) {
+      // A source's tensor keeps its name.
+      const auto lengths = numbers_.find(TextLengthsOf(DottedName(graph_.outputs_[i].name)));
+      if (lengths == numbers_.end() || seen.contains(lengths->first)) continue;
+      const std::string name = graph_.nodes_[lengths->second].name;
+      graph_.outputs_.push_back({name, lengths->second, std::nullopt});
+    }
   }
 
   /// The number of the source's tensor that a node is, widened or not; if it is none, a number

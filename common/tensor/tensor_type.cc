@@ -26,6 +26,12 @@ class TypeReader {
     TensorType type;
     if (name == "str") {
       type.ragged = true;
+      SkipSpaces();
+      if (at_ < text_.size() && text_[at_] == '[') {
+        return Error(at_,
+                     "expected the end of the type: str is one text; lists of texts, str[*], are "
+                     "features of records only");
+      }
     } else if (name == "bytes") {
       MILLRACE_RETURN_IF_ERROR(ReadExtents(type));
       if (type.rank() != 2) return Error(begin, "expected bytes[n] or bytes[*]");

@@ -19,4 +19,6 @@ std::string DottedName(std::string_view name) {
   return dotted;
 }
 
+std::string TextLengthsOf(std::string_view name) { return std::string(name) + ".lengths"; }
+
 }  // namespace millrace

@@ -18,4 +18,9 @@ bool IsTensorWord(std::string_view text);
 /// The name as expressions and messages write it, with `.` for each `/`.
 std::string DottedName(std::string_view name);
 
+/// The tensor that says how many bytes each text of a list of texts has: "NAME.lengths". The tensor
+/// NAME has the bytes of all texts of a row, one after another. A source alone can have such a
+/// pair, because no name that a user gives has a point.
+std::string TextLengthsOf(std::string_view name);
+
 }  // namespace millrace

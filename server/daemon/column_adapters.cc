@@ -1,6 +1,7 @@
 #include "server/daemon/column_adapters.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -25,6 +26,24 @@ Result<ColumnKey> KeyOf(const std::string& dataset, const std::string& operation
   return key;
 }
 
+Result<MeasuredType> MeasuredTypeFrom(std::uint32_t number) {
+  if (number <= static_cast<std::uint32_t>(MeasuredType::kFloat32)) {
+    return static_cast<MeasuredType>(number);
+  }
+  return InvalidArgument(fmt::format("a column of type {}: expected 0, 1 or 2", number));
+}
+
+/// The type of a column of a set; that of counts if the sender knows no other.
+Result<MeasuredType> MeasuredTypeOf(const v1::ColumnSet& set, int column) {
+  return MeasuredTypeFrom(column < set.types_size() ? set.types(column) : 0);
+}
+
+Result<MeasuredValues> MeasuredColumnValues(const v1::MeasuredColumn& column) {
+  MILLRACE_ASSIGN_OR_RETURN(const MeasuredType type, MeasuredTypeFrom(column.type()));
+  return MeasuredValues::FromBytes({column.values().begin(), column.values().end()}, column.width(),
+                                   type, {column.present().begin(), column.present().end()});
+}
+
 class LibraryKeeper final : public ColumnKeeper {
  public:
   explicit LibraryKeeper(std::shared_ptr<KeptColumns> columns) : columns_(std::move(columns)) {}
@@ -34,10 +53,8 @@ class LibraryKeeper final : public ColumnKeeper {
     for (int c = 0; c < std::min(set.columns_size(), measured.columns_size()); ++c) {
       MILLRACE_ASSIGN_OR_RETURN(const ColumnKey key,
                                 KeyOf(set.dataset_digest(), set.operations(), set.columns(c)));
-      const std::string& bytes = measured.columns(c).values();
-      MILLRACE_ASSIGN_OR_RETURN(
-          const MeasuredValues values,
-          MeasuredValues::FromBytes({bytes.begin(), bytes.end()}, measured.columns(c).width()));
+      MILLRACE_ASSIGN_OR_RETURN(const MeasuredValues values,
+                                MeasuredColumnValues(measured.columns(c)));
       MILLRACE_RETURN_IF_ERROR(columns_->Put(key, measured.run().first(), values));
     }
     return OkStatus();
@@ -83,11 +100,13 @@ class SourceMeasurer final : public RangeMeasurer {
     }
     MILLRACE_RETURN_IF_ERROR(measurer_.Measure(ExampleId(run.first()), run.count(), values_));
     std::vector<v1::MeasuredColumn> columns;
-    for (const std::vector<std::uint64_t>& values : values_) {
+    for (const WideValues& values : values_) {
       const MeasuredValues narrow(values);
       v1::MeasuredColumn& column = columns.emplace_back();
       column.set_width(narrow.width());
       column.set_values(narrow.bytes().data(), narrow.bytes().size());
+      column.set_type(static_cast<std::uint32_t>(narrow.type()));
+      column.set_present(narrow.present().data(), narrow.present().size());
     }
     return columns;
   }
@@ -98,7 +117,7 @@ class SourceMeasurer final : public RangeMeasurer {
 
   const std::shared_ptr<const Source> source_;
   Measurer measurer_;
-  std::vector<std::vector<std::uint64_t>> values_;
+  std::vector<WideValues> values_;
 };
 
 /// The columns of a request, as a set that can be measured elsewhere.
@@ -108,10 +127,12 @@ v1::ColumnSet SetOf(const ColumnRequest& request) {
   set.set_dataset_digest(request.source->data_digest().ToHex());
   set.set_operations(request.operations.ToHex());
   set.set_examples(request.source->examples());
-  std::vector<std::string> names;
-  for (const MeasurableColumn& column : request.columns) names.push_back(column.name);
-  std::sort(names.begin(), names.end());
-  set.mutable_columns()->Assign(names.begin(), names.end());
+  std::map<std::string, MeasuredType> columns;
+  for (const MeasurableColumn& column : request.columns) columns[column.name] = column.type;
+  for (const auto& [name, type] : columns) {
+    set.add_columns(name);
+    set.add_types(static_cast<std::uint32_t>(type));
+  }
   return set;
 }
 
@@ -120,12 +141,19 @@ v1::ColumnSet SetOf(const ColumnRequest& request) {
 Result<std::vector<MeasurableColumn>> ColumnsOf(const v1::ColumnSet& set, const Source& source) {
   const std::vector<MeasurableColumn> all = MeasurableColumns(source);
   std::vector<MeasurableColumn> columns;
-  for (const std::string& name : set.columns()) {
+  for (int c = 0; c < set.columns_size(); ++c) {
+    const std::string& name = set.columns(c);
+    MILLRACE_ASSIGN_OR_RETURN(const MeasuredType type, MeasuredTypeOf(set, c));
     const auto found = std::find_if(all.begin(), all.end(), [&](const MeasurableColumn& column) {
       return column.name == name;
     });
     if (found == all.end()) {
       return FailedPrecondition(fmt::format("examples have no column {} here", name));
+    }
+    if (found->type != type) {
+      return FailedPrecondition(
+          fmt::format("the column {} has values of type {} here: type {} is asked for", name,
+                      static_cast<unsigned>(found->type), static_cast<unsigned>(type)));
     }
     columns.push_back(*found);
   }
@@ -163,13 +191,16 @@ std::optional<v1::ColumnSet> FindUnfetchedColumns(PlanLibrary& library, const Pi
 Result<std::optional<ColumnWant>> BeginColumns(v1::ColumnSet set,
                                                std::vector<std::filesystem::path> folders,
                                                KeptColumns& columns) {
-  const std::vector<std::string> names(set.columns().begin(), set.columns().end());
+  const v1::ColumnSet all = set;
   set.clear_columns();
+  set.clear_types();
   std::vector<std::uint64_t> in_all;  // first examples
-  for (const std::string& name : names) {
+  for (int c = 0; c < all.columns_size(); ++c) {
+    const std::string& name = all.columns(c);
+    MILLRACE_ASSIGN_OR_RETURN(const MeasuredType type, MeasuredTypeOf(all, c));
     MILLRACE_ASSIGN_OR_RETURN(const ColumnKey key,
                               KeyOf(set.dataset_digest(), set.operations(), name));
-    const ColumnPlace place = {set.dataset(), key, set.examples(), folders};
+    const ColumnPlace place = {set.dataset(), key, type, set.examples(), folders};
     if (columns.Has(place)) continue;
     columns.Begin(place);
     std::vector<std::uint64_t> has = columns.Measured(key);
@@ -181,6 +212,7 @@ Result<std::optional<ColumnWant>> BeginColumns(v1::ColumnSet set,
       });
     }
     set.add_columns(name);
+    set.add_types(static_cast<std::uint32_t>(type));
   }
   std::optional<ColumnWant> want;
   if (set.columns().empty()) return want;

@@ -68,6 +68,9 @@ class LibraryProvider final : public PlanProvider {
     return states;
   }
   bool CheckFiles(const std::stop_token& stop) override { return library_->CheckFiles(stop); }
+  Status CheckPlan(const Plan& plan) override {
+    return plan.source() == nullptr ? OkStatus() : plan.source()->CheckIntact();
+  }
   std::vector<v1::FileEntry> ListFiles(const std::string& dataset) override {
     std::vector<v1::FileEntry> files;
     const auto opened = library_->Open(dataset);

@@ -59,6 +59,9 @@ class Dataset {
   /// Files known to be damaged. Everything read from such a file is worthless; everything read from
   /// other files is right. Cheap if no file is damaged.
   virtual std::vector<DamagedFile> Damages() const = 0;
+  /// Whether a file that was damaged when the dataset was opened may be read all the same: each
+  /// source then decides by itself whether it can do so, and cannot be made otherwise.
+  virtual bool LeavesToSources(std::string_view /*file*/) const { return false; }
 };
 
 }  // namespace millrace

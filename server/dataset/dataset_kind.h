@@ -49,7 +49,7 @@ struct DatasetOpenOptions {
 struct OpenedDataset {
   Status status;  // why the dataset cannot be opened as it is
   /// Null if it cannot be used. If `status` is not ok, only plans that exclude the `damaged` files
-  /// can be served.
+  /// can be served, or whose source reads around the damage (Dataset::LeavesToSources).
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::string> damaged;  // names of files that are bad now
   std::uint64_t bad_files = 0;       // that were found: the damaged ones, or those left out

@@ -40,6 +40,19 @@ TensorSpec SplitsOf(const std::string& name) {
   return spec;
 }
 
+/// How many bytes each text of a list has.
+TensorSpec LengthsSpecOf(const std::string& texts) {
+  TensorSpec spec;
+  spec.path = TextLengthsOf(texts);
+  spec.kind = TensorKind::kRaggedValues;
+  spec.dtype = DType::kUint32;
+  spec.dimension = spec.path;
+  spec.splits = spec.path + "_splits";
+  // No record, and so no text in it, is longer.
+  spec.max = std::numeric_limits<std::int32_t>::max();
+  return spec;
+}
+
 TensorSpec SpecOf(const DeclaredTensor& tensor) {
   TensorSpec spec;
   spec.path = tensor.name;
@@ -95,6 +108,11 @@ Result<std::vector<std::size_t>> AppendDeclared(std::span<const DeclaredTensor> 
     numbers.push_back(specs.size());
     MILLRACE_RETURN_IF_ERROR(add(std::move(spec), tensor.name));
     if (!splits.empty()) MILLRACE_RETURN_IF_ERROR(add(SplitsOf(splits), tensor.name));
+    if (!tensor.texts) continue;
+    TensorSpec lengths = LengthsSpecOf(tensor.name);
+    const std::string splits_of_lengths = lengths.splits;
+    MILLRACE_RETURN_IF_ERROR(add(std::move(lengths), tensor.name));
+    MILLRACE_RETURN_IF_ERROR(add(SplitsOf(splits_of_lengths), tensor.name));
   }
   return numbers;
 }

@@ -51,6 +51,9 @@ inline constexpr const char* kFileColumn = "file";
 struct ColumnValues {
   std::size_t column = 0;  // its number in Source::columns
   std::span<std::int64_t> values;
+  /// Whether 1 is wanted in place of each value, and 0 where there is none. REQUIRES: the column is
+  /// a feature (Source::IsFeature).
+  bool presence = false;
 };
 
 /// The meaning of a column besides values of its own. It matters where the tables of several
@@ -136,6 +139,9 @@ class Source {
   /// Whether a column has values of float64; ReadColumns then gives their bits. Others are
   /// integers.
   virtual bool HasFloats(std::size_t /*column*/) const { return false; }
+  /// Whether a column has a scalar feature of examples, of int64 or, if HasFloats, of float32. An
+  /// example may lack it, and then fails each comparison with it.
+  virtual bool IsFeature(std::size_t /*column*/) const { return false; }
   /// Whether a measured column has no value for an example, because it cannot be built. Such a
   /// column reads 0 for it. False for columns that are not measured.
   virtual bool Unmeasured(std::size_t /*column*/, ExampleId /*id*/) const { return false; }

@@ -35,6 +35,7 @@ class SourceDecorator : public Source {
     source_->ReadColumns(first, wanted);
   }
   bool HasFloats(std::size_t column) const override { return source_->HasFloats(column); }
+  bool IsFeature(std::size_t column) const override { return source_->IsFeature(column); }
   bool Unmeasured(std::size_t column, ExampleId id) const override {
     return source_->Unmeasured(column, id);
   }

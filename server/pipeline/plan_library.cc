@@ -112,7 +112,7 @@ Status PlanLibrary::OpenEntry(Entry& entry) {
   OpenedDataset opened = OpenFolder(entry);
   CountFailures("open", opened.bad_files);
   if (!opened.status.ok() && opened.dataset) {
-    logger_->Warning("dataset has damaged files; only plans that exclude them are served",
+    logger_->Warning("dataset has damaged files; only plans that go on without them are served",
                      {{"dataset", entry.id}, {"files", Join(opened.damaged)}});
   }
   MutexLock lock(entry.mutex);

@@ -158,6 +158,7 @@ Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
   const Status known = CheckExcludedFiles(excluded, *drawn.dataset);
   if (!known.ok()) return AtKey(parts, known);
   for (const std::string& file : status.damaged_files) {
+    if (drawn.dataset->LeavesToSources(file)) continue;
     if (std::find(excluded.begin(), excluded.end(), file) == excluded.end()) needed.push_back(file);
   }
   if (!needed.empty() && !drawn.dataset->can_exclude_files()) {

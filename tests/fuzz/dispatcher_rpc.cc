@@ -155,6 +155,7 @@ class Hostile {
       }
       case kHoldCompiles:
         hold_compiles_ = event.argument % 2 != 0;
+        damaged_ = event.argument / 4 % 2 != 0;
         return LackPlugins(event.argument / 2 % 2 != 0);
       case kHoldCommits:
         harness_.hold_commits = event.argument % 2 != 0;
@@ -196,7 +197,11 @@ class Hostile {
       const CompilePlan compile = harness_.compiles.front();
       harness_.compiles.pop_front();
       if (lacks_plugins_ && !compile.answer) {
-        harness_.Do(harness_.dispatcher->OnPluginsMissing(compile.key, {"stdlib"}, harness_.now));
+        Status damage = DataLoss("a.bin is cut off");
+        harness_.Do(
+            damaged_
+                ? harness_.dispatcher->OnDataDamaged(compile.key, damage, {"stdlib"}, harness_.now)
+                : harness_.dispatcher->OnPluginsMissing(compile.key, {"stdlib"}, harness_.now));
         continue;
       }
       harness_.Do(harness_.dispatcher->OnPlanCompiled(compile.key, Compile(compile.pipeline),
@@ -259,6 +264,7 @@ class Hostile {
   std::vector<StreamId> streams_;
   bool hold_compiles_ = false;
   bool lacks_plugins_ = false;  // workers are asked for plans
+  bool damaged_ = false;        // …because data are damaged, and only for those of jobs that run
 };
 
 }  // namespace

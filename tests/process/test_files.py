@@ -345,3 +345,52 @@ def test_a_worker_that_leaves_out_what_the_dispatcher_has_is_named_with_a_file()
         check(any(f.name in why[0] for f in DATA.rglob("*.bin")), f"{why}")
         check(int(c.status()["workers"][0]["datasets"]["data"]["left_out_files"]) == len(left_out),
               "the worker's status does not count what it leaves out")
+
+
+# --- A dispatcher whose own copy is damaged ---
+
+
+def test_a_job_goes_on_if_its_dispatcher_restarts_over_a_damaged_dataset():
+    with cluster(DATA) as c:
+        c.dataset, file = own_dataset(c)
+        dispatcher = c.dispatcher()
+        worker = worker_of(c, DATA)
+        consumer = c.consumer(1, epochs=0, extra=SLOW)
+        begun(c, consumer)
+        dispatcher.kill()
+        cut(file)
+        dispatcher = c.dispatcher(c.address)
+        wait_for(lambda: "session admitted" in dispatcher.text(),
+                 "the dispatcher does not admit the job", consumer.popen)
+        goes_on(c, consumer, 200)
+        check(file.name in dispatcher.text(), "the dispatcher does not name the file")
+        # A new worker serves it too, and a new job is refused as ever.
+        late = worker_of(c, DATA)
+        worker.kill()
+        goes_on(c, consumer, 200)
+        check("workers are asked" in dispatcher.text(), dispatcher.text())
+        other = c.consumer(1, job="other", extra=["--set", "shuffle.seed=8"])
+        check(other.wait() == 3 and file.name in other.text(), other.text())
+        c.dataset = DATA
+        c.end(consumer)
+        check(late.popen.poll() is None, late.text())
+
+
+def test_a_job_ends_if_the_data_of_its_restarted_dispatcher_and_of_its_workers_are_damaged():
+    with cluster(DATA) as c:
+        c.dataset, file = own_dataset(c)
+        theirs, same = own_dataset(c, "theirs")
+        dispatcher = c.dispatcher()
+        worker = worker_of(c, theirs)
+        consumer = c.consumer(1, epochs=0, extra=SLOW)
+        begun(c, consumer)
+        for process in (dispatcher, worker):
+            process.kill()
+        for copy in (file, same):
+            cut(copy)
+        c.dispatcher(c.address)
+        worker_of(c, theirs)
+        check(consumer.wait() == 3, consumer.text())
+        said = consumer.text()
+        check("no worker is left that can serve the plan: worker " in said, said)
+        check(said.count(file.name) >= 2 and "exclude: {files: [" in said.splitlines()[-1], said)

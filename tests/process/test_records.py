@@ -127,6 +127,35 @@ def test_a_bad_record_ends_the_job_or_is_dropped_or_excluded():
         check(reasons == {"excluded"}, f"{reasons}")
 
 
+def test_a_record_with_wrong_data_is_dropped_and_the_rest_of_its_file_is_served():
+    with cluster(DATA) as c:
+        files = records(c)
+        whole = c.reference(0, 1)
+        flip(files[1], 50)
+        options = ["--set", 'source={records: {d: "bytes[194]", s: int64, x: "float32[*]"}, '
+                   'on_error: drop}']
+        c.serve()
+        state = c.status()["datasets"]["data"]
+        check(files[1].name in json.dumps(state), f"{state}")
+        stopped = c.consumer(1)
+        check(stopped.wait() == 3, stopped.text())
+        last = stopped.text().splitlines()[-1]
+        said = f"{files[1].name}: at byte 0: record 0: checksum of the data"
+        check(said in last and "`on_error: drop` beside `records`" in last, last)
+        drops = c.consumer(1, job="drops", extra=options)
+        drops.expect_success()
+        lines = c.delivered(drops.log)
+        dropped = [tuple(example) for batch in lines for example in batch["dropped"]]
+        check(dropped == [(200, "bad_record")], f"{dropped}")
+        places = [[sorted([*batch["examples"], *(example for example, _ in batch["dropped"])])
+                   for batch in log] for log in (lines, whole)]
+        check(places[0] == places[1], "examples have other places")
+        # A wrong length hides where the next record begins, so the file is damaged as a whole.
+        flip(files[2], 0)
+        done = millrace("index", c.dataset)
+        check(done.returncode == 3 and "checksum of the length" in done.stderr, done.stderr)
+
+
 def test_records_that_are_written_over_while_they_are_served_end_the_job_with_their_file():
     with cluster(DATA) as c:
         files = records(c)
@@ -139,6 +168,24 @@ def test_records_that_are_written_over_while_they_are_served_end_the_job_with_th
         last = consumer.text().splitlines()[-1]
         check(files[1].name in last and "exclude: {files: [" in last, last)
         check(daemon.popen.poll() is None, f"the daemon died:\n{daemon.text()}")
+
+
+def test_a_filter_and_a_balance_by_a_scalar_feature_are_served_as_they_are_built_alone():
+    with cluster(DATA) as c:
+        records(c)
+        c.pipeline.write_text(PIPELINE + 'filter: {where: "s > 0 && s < 1500"}\n'
+                              "balance: {by: s, group: 8}\n")
+        c.dispatcher()
+        worker = c.worker()
+        consumer = c.consumer(2)
+        consumer.expect_success()
+        check_same(c.delivered(consumer.log), c.reference(0, 2))
+        kept = [file.read_bytes() for file in (c.dataset / ".millrace.columns").iterdir()]
+        # Version 2, two bytes a value, int64: the workers' column is the one that is kept.
+        check([column[8:17] for column in kept] == [b"\2\0\0\0\2\0\0\0\1"], kept[0][:40])
+        examples = {example for batch in c.delivered(consumer.log) for example in batch["examples"]}
+        check(150 < len(examples) < 450, f"{len(examples)} of 600 examples pass")
+        check(worker.popen.poll() is None, worker.text())
 
 
 def test_a_bucket_by_the_length_of_a_feature_is_served_as_it_is_built_alone():

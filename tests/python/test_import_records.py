@@ -95,7 +95,9 @@ def test_a_record_of_any_length_is_copied(tmp_path):
     ([{"x": [b"ab"]}, {"x": [b"cd"]}], 'x: "bytes[2]"', ""),
     ([{"x": [b"ab"], "a/b": [1]}, {"x": [b"cde"], "a/b": [2]}],
      'a_b: {feature: "a/b", type: int64}, x: "bytes[*]"', ""),
-    ([{"x": [b"ab", b"c"]}, {"x": [b"cd"]}], "", "x: has several texts in an example"),
+    ([{"x": [b"ab", b"c"]}, {"x": [b"cd"]}], 'x: "str[*]"', ""),
+    ([{"x": [b"ab", b"c"]}, {"x": [b"de", b"f"]}], 'x: "str[*]"', ""),
+    ([{"x": [b"ab", b"c"]}, {"y": [1]}], 'x: "str[*]", y: {type: int64, default: 0}', ""),
     ([{"x": [b"ab"]}, {"x": [1]}], "", "x: is of several kinds: bytes, int64")])
 def test_the_source_line_says_what_all_records_have(tmp_path, features, types, left_out):
     (tmp_path / "in").write_bytes(framed(map(example, features)))

@@ -22,6 +22,7 @@ void Counts::Add(const Counts& more) {
   terms += more.terms;
   crashes_between += more.crashes_between;
   lost_data += more.lost_data;
+  damaged_plans += more.damaged_plans;
   reasons_told += more.reasons_told;
   ranges += more.ranges;
   columns += more.columns;
@@ -34,15 +35,13 @@ std::string Counts::ToString() const {
   return fmt::format(
       "{} events, {} batches taken, {} sessions admitted, {} taken over, {} refused, {} "
       "relaunches, {} terms, {} deaths between two actions, {} asks moved, {} taken back, {} copies, "
-      "{} duplicate batches, {} shared, {} alarms, {} ended for want of data, {} told that no "
-      "worker has "
-      "their "
-      "dataset, {} columns measured in {} ranges, {} builds that a plugin failed, {} jobs that "
-      "ended "
-      "so, longest wait {:.1f} s",
-      events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between,
-      moved, taken_back, copies, duplicates, shared, mismatches, lost_data, reasons_told, columns, ranges,
-      code_failures, failed_jobs, longest_wait);
+      "{} duplicate batches, {} shared, {} alarms, {} ended for want of data, {} plans that a "
+      "dispatcher's data were too damaged for, {} told that no worker has their dataset, {} columns "
+      "measured in {} ranges, {} builds that a plugin failed, {} jobs that ended so, longest wait "
+      "{:.1f} s",
+      events, batches, welcomes, taken_over, refused, relaunches, terms, crashes_between, moved,
+      taken_back, copies, duplicates, shared, mismatches, lost_data, damaged_plans, reasons_told,
+      columns, ranges, code_failures, failed_jobs, longest_wait);
 }
 
 }  // namespace millrace::sim

@@ -25,6 +25,7 @@ struct Counts {
   std::uint64_t terms = 0;
   std::uint64_t crashes_between = 0;
   std::uint64_t lost_data = 0;      // trainers that ended because files of their dataset were bad
+  std::uint64_t damaged_plans = 0;  // compilations that found a dispatcher's own data damaged
   std::uint64_t reasons_told = 0;   // trainers that were told that no worker has their dataset
   std::uint64_t ranges = 0;         // of examples, that workers measured and dispatchers kept
   std::uint64_t columns = 0;        // that became whole

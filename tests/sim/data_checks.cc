@@ -39,6 +39,15 @@ void World::CheckPlansTold(const DispatcherNode& node, const millrace::SendWork&
   if (worker == nullptr) return;  // it has left meanwhile
   const v1::WorkRequest& report = worker->report;
   for (const v1::PlanSpec& plan : action.message.plans()) {
+    if (plan.asked()) {
+      for (const std::string& dataset : DatasetsOf(plan.pipeline())) {
+        const auto has = report.datasets().find(dataset);
+        if (has != report.datasets().end() && !has->second.digest().empty()) continue;
+        Fail(fmt::format("I11: {} is asked for a plan over {}, which it lacks", report.name(),
+                         dataset));
+      }
+      continue;
+    }
     // A worker keeps the plans of an earlier dispatcher, of which only a record is left.
     if (plan.datasets().empty() &&
         std::any_of(report.plans().begin(), report.plans().end(),
@@ -106,10 +115,13 @@ void World::CheckReason(const DispatcherNode& node, const millrace::SendAttach& 
   }
 }
 
-/// Checks that a dispatcher ends a session for want of workers only if it knows none for it.
+/// Checks that a dispatcher ends a session for want of workers, or because its own data are
+/// damaged, only if it knows none for it.
 void World::CheckEndedForData(const DispatcherNode& node, LinkId stream, const Status& status) {
   const std::optional<AtLink> ended = TrainerAt(stream);
-  if (!ended || status.message().find("no worker is left") == std::string::npos) return;
+  const bool for_data = status.message().find("no worker is left") != std::string::npos ||
+                        status.message().find("a.bin was cut off") != std::string::npos;
+  if (!ended || !for_data) return;
   const TrainerNode& trainer = *trainers_[ended->index];
   if (!trainer.state->admission()) return;  // its column cannot be measured
   const std::string fingerprint = trainer.state->admission()->fingerprint.ToString();

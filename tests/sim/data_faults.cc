@@ -133,6 +133,34 @@ Result<std::shared_ptr<const PlanFacts>> World::CompileAtDispatcher(
   return dispatcher_data_.Compile(pipeline);
 }
 
+Actions World::CompilePlanAt(std::size_t index, const CompilePlan& plan) {
+  DispatcherMachine& machine = *dispatchers_[index]->machine;
+  if (plan.answer) {
+    return machine.OnPlanCompiled(plan.key, ReadAnswer(plan.pipeline, *plan.answer), Now());
+  }
+  const std::optional<ColumnWant> want = MissingColumns(index, plan.pipeline);
+  if (want) return machine.OnColumnsMissing(plan.key, *want, Now());
+  const auto compiled = CompileAtDispatcher(index, plan.pipeline);
+  if (compiled.status().code() == StatusCode::kDataLoss) {
+    ++counts_.damaged_plans;
+    return machine.OnDataDamaged(plan.key, compiled.status(), DatasetsOf(plan.pipeline), Now());
+  }
+  return machine.OnPlanCompiled(plan.key, compiled, Now());
+}
+
+Result<std::shared_ptr<const PlanFacts>> World::ReadAnswer(const v1::PipelineText& pipeline,
+                                                           const v1::PlanAnswer& answer) const {
+  for (HostData data : worker_data_) {
+    // An outline says nothing of damage.
+    for (const std::string& dataset : DatasetsOf(pipeline)) data[dataset].damaged.clear();
+    auto plan = data.Compile(pipeline);
+    if (plan.ok() && (*plan)->fingerprint().ToString() == answer.outline().fingerprint()) {
+      return plan;
+    }
+  }
+  return Unavailable("the worker has other data by now");
+}
+
 void World::CompileAtWorker(std::size_t index, const v1::PlanSpec& spec) {
   net_.In(workers_[index]->process, net_.UpTo(kCompiles), [this, index, spec] {
     WorkerNode& node = *workers_[index];
@@ -149,6 +177,9 @@ void World::CompileAtWorker(std::size_t index, const v1::PlanSpec& spec) {
       compiled = Unavailable("its column cannot be fetched now");
     } else {
       compiled->fingerprint = (*plan)->fingerprint().ToString();
+      if (spec.asked()) {
+        compiled->answer.emplace().mutable_outline()->set_fingerprint(compiled->fingerprint);
+      }
       node.plans[fingerprint] = data.DataOf(spec.pipeline());
     }
     node.machine->OnPlan(fingerprint, std::move(compiled), net_.now());

@@ -131,13 +131,8 @@ void World::OnDispatcher(std::size_t index, Actions actions) {
       CheckEndedForData(node, close->stream, close->status);
       net_.Close(close->stream, node.process, close->status);
     } else if (auto* compile = std::get_if<CompilePlan>(&action)) {
-      net_.In(node.process, net_.UpTo(milliseconds(300)), [this, index, plan = *compile] {
-        DispatcherMachine& machine = *dispatchers_[index]->machine;
-        const std::optional<ColumnWant> want = MissingColumns(index, plan.pipeline);
-        OnDispatcher(index, want ? machine.OnColumnsMissing(plan.key, *want, Now())
-                                 : machine.OnPlanCompiled(
-                                       plan.key, CompileAtDispatcher(index, plan.pipeline), Now()));
-      });
+      net_.In(node.process, net_.UpTo(milliseconds(300)),
+              [this, index, plan = *compile] { OnDispatcher(index, CompilePlanAt(index, plan)); });
     } else if (const auto* keep = std::get_if<KeepMeasured>(&action)) {
       KeepRange(index, keep->measured);
     } else if (const auto* finish = std::get_if<FinishColumns>(&action)) {

@@ -101,6 +101,11 @@ class World {
   void CompileAtWorker(std::size_t index, const v1::PlanSpec& spec);
   void LookAtFiles(std::size_t index);
   void OpenAtDispatcher(std::size_t index, const std::string& dataset);
+  /// Answers a CompilePlan of a dispatcher, as dispatcher_service does.
+  Actions CompilePlanAt(std::size_t index, const CompilePlan& plan);
+  /// The plan that a worker says it has compiled. Unavailable if no host has its data any more.
+  Result<std::shared_ptr<const PlanFacts>> ReadAnswer(const v1::PipelineText& pipeline,
+                                                      const v1::PlanAnswer& answer) const;
   Result<std::shared_ptr<const PlanFacts>> CompileAtDispatcher(
       std::size_t index, const v1::PipelineText& pipeline) const;
 

@@ -131,6 +131,7 @@ class WatchingProvider final : public PlanProvider {
     return provider_->DatasetStates();
   }
   bool CheckFiles(const std::stop_token& stop) override { return provider_->CheckFiles(stop); }
+  Status CheckPlan(const Plan& plan) override { return provider_->CheckPlan(plan); }
   std::vector<v1::FileEntry> ListFiles(const std::string& dataset) override {
     return provider_->ListFiles(dataset);
   }

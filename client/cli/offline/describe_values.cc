@@ -15,6 +15,7 @@
 #include "common/base/utf8.h"
 #include "common/batch/layout/dtype_visit.h"
 #include "common/tensor/convert.h"
+#include "common/tensor/tensor_word.h"
 #include "server/dataset/dataset_files.h"
 
 namespace millrace::cli {
@@ -73,8 +74,8 @@ std::pair<std::uint64_t, std::uint64_t> RowsOf(const PackedBatch& batch, const T
 }
 
 std::string ValuesText(const TensorSpec& tensor, std::span<const std::byte> bytes) {
-  const bool is_bytes = tensor.dtype == DType::kUint8 && tensor.dimension != "nodes" &&
-                        tensor.dimension != "edges";
+  const bool is_bytes =
+      tensor.dtype == DType::kUint8 && tensor.dimension != "nodes" && tensor.dimension != "edges";
   if (is_bytes && (!tensor.splits.empty() || !tensor.inner.empty())) {
     if (auto text = AsText(bytes)) return *std::move(text);
   }
@@ -88,6 +89,22 @@ std::string ValuesText(const TensorSpec& tensor, std::span<const std::byte> byte
   }
   if (count > kShownValues) values.emplace_back("…");
   return fmt::format("[{}]", fmt::join(values, ", "));
+}
+
+/// The texts of a row, which has these lengths: `["a", "", "b"]`. One that is no text is shown as
+/// its bytes are.
+std::string TextsText(const PackedBatch& batch, std::size_t lengths, std::size_t row,
+                      const TensorSpec& tensor, std::span<const std::byte> bytes) {
+  const auto [begin, end] = RowsOf(batch, batch.tensors()[lengths].spec, row);
+  std::vector<std::string> texts;
+  for (std::uint64_t i = begin; i < std::min(end, begin + kShownValues); ++i) {
+    const auto length = static_cast<std::uint64_t>(batch.ValueAt(lengths, i));
+    const auto text = bytes.first(std::min<std::uint64_t>(length, bytes.size()));
+    bytes = bytes.subspan(text.size());
+    texts.push_back(text.empty() ? "\"\"" : ValuesText(tensor, text));
+  }
+  if (end - begin > kShownValues) texts.emplace_back("…");
+  return fmt::format("[{}]", fmt::join(texts, ", "));
 }
 
 /// "float32[7, 80]": the type with the extents of this example.
@@ -106,14 +123,17 @@ std::string DescribeValues(const PackedBatch& batch, std::size_t row) {
   for (std::size_t t = 0; t < batch.tensors().size(); ++t) {
     const TensorSpec& tensor = batch.tensors()[t].spec;
     // Rows of graphs are those of examples, unless several share one.
-    const bool of_graph = tensor.of_graphs() || tensor.dimension == "nodes" ||
-                          tensor.dimension == "edges";
+    const bool of_graph =
+        tensor.of_graphs() || tensor.dimension == "nodes" || tensor.dimension == "edges";
     if (tensor.kind == TensorKind::kSplits || (batch.info().expand.merged && of_graph)) continue;
     const auto [begin, end] = RowsOf(batch, tensor, row);
     const auto bytes = batch.tensor_bytes(t).subspan(begin * tensor.row_bytes(),
                                                      (end - begin) * tensor.row_bytes());
+    const auto lengths = batch.Find(TextLengthsOf(tensor.path));
     text += fmt::format("  {:<24} {:<18} {}\n", tensor.path, TypeText(tensor, end - begin),
-                        ValuesText(tensor, bytes));
+                        lengths && !tensor.splits.empty()
+                            ? TextsText(batch, *lengths, row, tensor, bytes)
+                            : ValuesText(tensor, bytes));
   }
   return text;
 }

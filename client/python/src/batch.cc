@@ -18,6 +18,7 @@
 #include "client/python/src/calls.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/tensor.h"
+#include "common/tensor/tensor_word.h"
 
 namespace nb = nanobind;
 
@@ -113,7 +114,25 @@ std::size_t RowsOf(const PythonBatch& batch) {
   return rows;
 }
 
-/// One example: of each tensor but splits the rows that are the example's, as numpy arrays.
+/// The texts of a row: `bytes` are those of all of them, and `lengths` says how many each has, both
+/// as arrays. What is no UTF-8 comes as Python's own `surrogateescape`.
+nb::list TextsOf(const nb::object& bytes, const nb::object& lengths) {
+  const nb::object all = bytes.attr("tobytes")();
+  const std::string_view left(PyBytes_AS_STRING(all.ptr()),
+                              static_cast<std::size_t>(PyBytes_GET_SIZE(all.ptr())));
+  nb::list texts;
+  std::size_t at = 0;
+  for (const nb::handle one : nb::list(lengths.attr("tolist")())) {
+    const std::string_view text = left.substr(at, nb::cast<std::size_t>(one));
+    at += text.size();
+    texts.append(nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
+                                                "surrogateescape")));
+  }
+  return texts;
+}
+
+/// One example: of each tensor but splits the rows that are the example's, as numpy arrays. Lists
+/// of texts are lists.
 nb::dict Row(const PythonBatch& batch, std::int64_t row) {
   const std::size_t rows = RowsOf(batch);
   if (row < 0 || static_cast<std::size_t>(row) >= rows) {
@@ -138,6 +157,12 @@ nb::dict Row(const PythonBatch& batch, std::int64_t row) {
       array = array - SplitAt(batch, tensor.node_splits, at);
     }
     example[tensor.path.c_str()] = array;
+  }
+  for (const DeliveredTensor& tensor : batch.held()->tensors()) {
+    const std::string lengths = TextLengthsOf(tensor.path);
+    if (tensor.splits.empty() || !example.contains(lengths.c_str())) continue;
+    const char* const path = tensor.path.c_str();
+    example[path] = TextsOf(example[path], example[lengths.c_str()]);
   }
   return example;
 }
@@ -262,7 +287,8 @@ void BindBatch(nb::module_& module) {
            "`batch.stack([\"edge_source\", \"edge_target\"])` is PyG's edge_index.")
       .def("row", Row, nb::arg("row"), nb::sig("def row(self, row: int) -> dict[str, typing.Any]"),
            "One example, as a dict of numpy arrays: views of its rows of each tensor, and numbers "
-           "of nodes counted from its first node. If graphs are padded, rows from num_graphs on "
+           "of nodes counted from its first node. Lists of texts are lists of str. If graphs are "
+           "padded, rows from num_graphs on "
            "are padding. The graph of a merged batch belongs to all examples: there the dict has "
            "only tensors with rows of examples, and nodes have their numbers in that graph.")
       .def(

@@ -16,9 +16,13 @@ namespace {
 constexpr std::size_t kSideBySide = 32;
 constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 
+/// The files as they are now.
 std::vector<IndexedFile> FilesOf(const RecordsIndex& index) {
   std::vector<IndexedFile> files;
-  for (const RecordsFile& file : index.files()) files.push_back(file.file);
+  for (const RecordsFile& file : index.files()) {
+    files.push_back(file.file);
+    if (file.damage) files.back().digest = file.damage->content;
+  }
   return files;
 }
 
@@ -31,8 +35,8 @@ RecordsDataset::RecordsDataset(std::filesystem::path dir, std::shared_ptr<const 
 
 std::vector<DatasetFile> RecordsDataset::Files() const {
   std::vector<DatasetFile> files;
-  for (const IndexedFile& file : files_.files()) {
-    files.push_back({file.name, file.size, file.digest});
+  for (const RecordsFile& file : index_->files()) {
+    files.push_back({file.file.name, file.file.size, file.file.digest});
   }
   return files;
 }
@@ -44,6 +48,13 @@ std::vector<BadFile> RecordsDataset::LeftOut(std::size_t most) const {
     files.push_back(left_out[i].file);
   }
   return files;
+}
+
+bool RecordsDataset::LeavesToSources(std::string_view file) const {
+  const auto& files = index_->files();
+  return std::any_of(files.begin(), files.end(), [file](const RecordsFile& one) {
+    return one.damage && one.file.name == file;
+  });
 }
 
 std::string RecordsDataset::Where(const PlacedRecord& record) const {
@@ -121,6 +132,14 @@ Status RecordsDataset::FindSome(std::span<const ExampleId> ids,
 Result<std::span<const std::byte>> RecordsDataset::Read(const PlacedRecord& record) const {
   const FramedRecord here = ReadRecord(record.in, record.offset);
   if (here.fault == RecordFault::kSound) return here.data;
+  return Damaged(record, Describe(here.fault));
+}
+
+Result<std::optional<std::span<const std::byte>>> RecordsDataset::ReadSound(
+    const PlacedRecord& record) const {
+  const FramedRecord here = ReadRecord(record.in, record.offset);
+  if (here.fault == RecordFault::kSound) return std::optional(here.data);
+  if (here.fault == RecordFault::kDataChecksum) return std::optional<std::span<const std::byte>>();
   return Damaged(record, Describe(here.fault));
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -50,6 +51,7 @@ class RecordsDataset final : public Dataset {
   std::vector<BadFile> LeftOut(std::size_t most) const override;
   FileNews CheckFiles(const std::stop_token& stop) const override { return files_.Check(stop); }
   std::vector<DamagedFile> Damages() const override { return files_.Damages(); }
+  bool LeavesToSources(std::string_view file) const override;
 
   /// Finds records, in any order, without reading their data. DataLoss that names file, record
   /// and offset if a header is not the one that was indexed, and notes the damage. REQUIRES: the
@@ -57,6 +59,8 @@ class RecordsDataset final : public Dataset {
   Status Find(std::span<const ExampleId> ids, std::vector<PlacedRecord>& found) const;
   /// The data of a record, whose checksums fit. DataLoss as above.
   Result<std::span<const std::byte>> Read(const PlacedRecord& record) const;
+  /// As Read, but empty if nothing but the checksum of the data is wrong, which is not noted.
+  Result<std::optional<std::span<const std::byte>>> ReadSound(const PlacedRecord& record) const;
 
   /// The bytes of a record's data; none if its header is damaged, which is noted.
   std::optional<std::uint64_t> SizeOf(const PlacedRecord& record) const;

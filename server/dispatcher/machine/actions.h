@@ -35,7 +35,7 @@ struct CloseStream {
 };
 
 /// Compiles a plan, or reads what a worker has found out about it. At most one compilation runs for
-/// a key. The answer is OnPlanCompiled, OnColumnsMissing or OnPluginsMissing.
+/// a key. The answer is OnPlanCompiled, OnColumnsMissing, OnPluginsMissing or OnDataDamaged.
 struct CompilePlan {
   std::string key;
   v1::PipelineText pipeline;

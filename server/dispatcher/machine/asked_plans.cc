@@ -33,6 +33,54 @@ std::string NamePlugins(const RequestedPlan& plan) {
   return fmt::format("{}", fmt::join(plan.plugins, " and "));
 }
 
+std::string WhyHere(const RequestedPlan& plan) {
+  if (plan.damage.ok()) return fmt::format("the dispatcher has no {}", NamePlugins(plan));
+  return fmt::format("the dispatcher's data are damaged ({})", plan.damage.message());
+}
+
+/// Why a worker's data are of no use: they are damaged too. Empty if they are not.
+std::string DamageOf(const Worker& worker, const RequestedPlan& plan) {
+  for (const std::string& id : plan.plugins) {
+    const v1::DatasetState& dataset = worker.report.datasets().at(id);
+    if (dataset.digest().empty() && !dataset.error().empty()) {
+      return fmt::format("dataset {}: {}", id, dataset.error());
+    }
+  }
+  const v1::PlanState* state = StateOf(worker, plan);
+  const bool failed = state != nullptr && state->phase() == v1::FAILED &&
+                      static_cast<StatusCode>(state->error_code()) == StatusCode::kDataLoss;
+  return failed ? state->error() : std::string();
+}
+
+bool ServesOneOf(const Worker& worker, const std::set<std::string>& fingerprints) {
+  const auto& plans = worker.report.plans();
+  return std::any_of(plans.begin(), plans.end(), [&](const v1::PlanState& plan) {
+    return plan.phase() == v1::READY && fingerprints.contains(plan.fingerprint());
+  });
+}
+
+/// CheckAsked if the dispatcher's data are damaged.
+Status CheckDamaged(const RequestedPlan& plan, const std::map<Number, Worker>& workers,
+                    const std::set<std::string>& of_jobs) {
+  constexpr std::size_t kNamed = 4;
+  std::size_t damaged = 0;
+  std::string text;
+  for (const auto& [id, worker] : workers) {
+    if (worker.draining()) continue;
+    if (ServesOneOf(worker, of_jobs)) return OkStatus();
+    if (!Lists(worker, plan)) continue;
+    const std::string damage = DamageOf(worker, plan);
+    if (damage.empty() && !HasFailedForGood(worker, plan)) return OkStatus();
+    if (damage.empty() || ++damaged > kNamed) continue;
+    text += fmt::format("{}worker {} at {}: {}", text.empty() ? "" : "; ", worker.report.name(),
+                        worker.report.self().address(), damage);
+  }
+  if (damaged == 0) return OkStatus();
+  if (damaged > kNamed) text += fmt::format(" (and {} others)", damaged - kNamed);
+  return DataLoss(fmt::format("no worker is left that can serve the plan: {}; the dispatcher: {}",
+                              text, plan.damage.message()));
+}
+
 /// Why a worker that lists the plugins has not answered yet.
 std::string WhyNoAnswer(const Worker& worker, const RequestedPlan& plan) {
   for (const std::string& plugin : plan.plugins) {
@@ -62,7 +110,7 @@ std::string WhyAsked(const RequestedPlan& plan, const std::map<Number, Worker>& 
       named = &worker;
     }
   }
-  const std::string lacks = fmt::format("the dispatcher has no {}", NamePlugins(plan));
+  const std::string lacks = WhyHere(plan);
   if (named != nullptr) {
     return fmt::format("{}, and asks worker {}: {}", lacks, named->report.name(),
                        WhyNoAnswer(*named, plan));
@@ -72,7 +120,8 @@ std::string WhyAsked(const RequestedPlan& plan, const std::map<Number, Worker>& 
 }
 
 Status CheckAsked(const RequestedPlan& plan, const std::map<Number, Worker>& workers,
-                  bool all_are_back) {
+                  bool all_are_back, const std::set<std::string>& of_jobs) {
+  if (!plan.damage.ok()) return all_are_back ? CheckDamaged(plan, workers, of_jobs) : OkStatus();
   const Worker* failed = nullptr;
   std::size_t failing = 0;
   for (const auto& [id, worker] : workers) {

@@ -260,6 +260,7 @@ void DispatcherFacts::On(const PlanAsked& u) {
   plan.phase = RequestedPlan::Phase::kAsking;
   plan.question = u.question;
   plan.plugins = u.plugins;
+  plan.damage = u.damage;
   plan.asked = u.at;
 }
 

@@ -112,6 +112,13 @@ Actions DispatcherMachine::OnPluginsMissing(const std::string& key,
   return End();
 }
 
+Actions DispatcherMachine::OnDataDamaged(const std::string& key, const Status& why,
+                                         const std::vector<std::string>& named, Moment now) {
+  transition_.Begin(now);
+  plans_.OnDataDamaged(key, why, named);
+  return End();
+}
+
 Actions DispatcherMachine::OnColumnsKept(const std::string& columns, const Status& status,
                                          Moment now) {
   transition_.Begin(now);

@@ -68,6 +68,10 @@ class DispatcherMachine {
   /// have them are asked.
   Actions OnPluginsMissing(const std::string& key, const std::vector<std::string>& plugins,
                            Moment now);
+  /// The fourth one: data of this host are damaged. Workers are asked for the plan of a job that
+  /// has begun. `named`: the datasets and plugins of the pipeline, as NamedBy of a PlanCompiler.
+  Actions OnDataDamaged(const std::string& key, const Status& why,
+                        const std::vector<std::string>& named, Moment now);
   /// The answer to a FinishColumns, by the key of the columns.
   Actions OnColumnsKept(const std::string& columns, const Status& status, Moment now);
   Actions OnRecordCommitted(const v1::JobRecord& record, const Status& status, Moment now);

@@ -30,7 +30,7 @@ using StreamId = std::uint64_t;
 /// A plan that sessions have asked for. They ask for it by the text of a pipeline.
 struct RequestedPlan {
   /// kLacksColumns: columns that it reads have to be measured first. kAsking: a worker has to compile
-  /// it, because this host lacks plugins.
+  /// it, because this host lacks plugins, or its data are damaged.
   enum class Phase { kCompiling, kReady, kRetrying, kLacksColumns, kAsking };
 
   std::string key;  // the PlanKey of `pipeline`
@@ -43,6 +43,8 @@ struct RequestedPlan {
   Time used;                               // when a session last needed it
   std::string lacks;                       // key of the columns that it lacked at the last try
   std::vector<std::string> plugins;        // as datasets, that this host lacked at the last try
+  Status damage;                           // of this host's data at the last try, if it was asked
+                                           // for that; then `plugins` has all that it names
   std::string question;                    // the name under which workers are asked, if asking
   Time asked;                              // when they were asked first under this name
 };

@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "server/dispatcher/machine/asked_plans.h"
 #include "server/dispatcher/machine/plan_data.h"
 
@@ -73,19 +76,68 @@ void PlanRequests::OnColumnsMissing(const std::string& key, const ColumnWant& wa
 
 void PlanRequests::OnPluginsMissing(const std::string& key,
                                     const std::vector<std::string>& plugins) {
+  if (facts_.FindPlan(key) != nullptr) Ask(key, plugins, OkStatus());
+}
+
+void PlanRequests::OnDataDamaged(const std::string& key, const Status& why,
+                                 const std::vector<std::string>& named) {
   if (facts_.FindPlan(key) == nullptr) return;
+  if (named.empty() || !BeganBefore(key)) return Refuse(key, why);
+  transition_.Log(LogLevel::kWarning,
+                  "the dispatcher's data are damaged; workers are asked for the plan of a job",
+                  {{"datasets", fmt::format("{}", fmt::join(named, ","))}, {"why", why.message()}});
+  Ask(key, named, why);
+}
+
+void PlanRequests::Ask(const std::string& key, const std::vector<std::string>& named,
+                       const Status& damage) {
   UnsettleAsking(key);
   // A name of its own, so that no answer to an earlier question is taken for one to this.
   const std::string question = "question " + transition_.NewNumber().ToString();
-  transition_.Apply(PlanAsked{key, question, plugins, transition_.now()});
+  transition_.Apply(PlanAsked{key, question, named, damage, transition_.now()});
   transition_.TellWorkers();
+}
+
+std::set<std::string> PlanRequests::FingerprintsOf(const std::string& key) const {
+  std::set<std::string> fingerprints;
+  for (const auto& [name, record] : facts_.records()) {
+    if (record.ended() || PlanKey(record.pipeline()) != key) continue;
+    fingerprints.insert(record.fingerprint());
+  }
+  return fingerprints;
+}
+
+bool PlanRequests::BeganBefore(const std::string& key) const {
+  const auto& sessions = facts_.sessions();
+  return !FingerprintsOf(key).empty() ||
+         std::any_of(sessions.begin(), sessions.end(), [&](const auto& session) {
+           return session.second.plan_key == key && session.second.live_before;
+         });
+}
+
+bool PlanRequests::IsOfItsJobs(const RequestedPlan& plan, const v1::PlanAnswer& answer) const {
+  // A job's data are those of the host that compiled its plan, and may differ from the worker's.
+  if (plan.damage.ok() || !answer.has_outline()) return true;
+  if (transition_.now() - plan.asked >= options_.session_timeout) return true;
+  const std::set<std::string> fingerprints = FingerprintsOf(plan.key);
+  if (fingerprints.contains(answer.outline().fingerprint())) return true;
+  bool any = !fingerprints.empty();
+  for (const auto& [id, session] : facts_.sessions()) {
+    const std::string& cursor = session.hello.cursor_fingerprint();
+    if (session.plan_key != plan.key || !session.live_before || cursor.empty()) continue;
+    if (cursor == answer.outline().order_fingerprint()) return true;
+    any = true;
+  }
+  return !any;
 }
 
 void PlanRequests::OnAnswers(const v1::WorkRequest& request) {
   for (const v1::PlanAnswer& answer : request.answers()) {
     for (const auto& [key, plan] : facts_.plans()) {
-      if (plan.phase != RequestedPlan::Phase::kAsking || plan.question != answer.question())
+      if (plan.phase != RequestedPlan::Phase::kAsking || plan.question != answer.question() ||
+          !IsOfItsJobs(plan, answer)) {
         continue;
+      }
       const v1::PipelineText pipeline = plan.pipeline;
       transition_.Apply(PlanRequested{key, pipeline, transition_.now()});
       transition_.Do(CompilePlan{key, pipeline, answer});
@@ -163,7 +215,7 @@ void PlanRequests::Tend() {
     } else if (plan.phase == RequestedPlan::Phase::kAsking) {
       // Workers come back one by one after a restart.
       const bool all_are_back = transition_.now() - plan.asked >= options_.session_timeout;
-      const Status hope = CheckAsked(plan, facts_.workers(), all_are_back);
+      const Status hope = CheckAsked(plan, facts_.workers(), all_are_back, FingerprintsOf(key));
       if (!hope.ok()) hopeless.emplace_back(key, hope);
     }
   }

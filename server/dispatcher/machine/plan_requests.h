@@ -1,5 +1,5 @@
-// Manages the plans that sessions ask for. It has them compiled, tries again if that failed only
-// for the moment, and decides how long plans are kept.
+// Manages the plans that sessions ask for. It has them compiled, here or by workers, tries again if
+// that failed only for the moment, and decides how long plans are kept.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -35,6 +35,11 @@ class PlanRequests {
   void OnColumnsMissing(const std::string& key, const ColumnWant& want);
   /// Takes the answer to a CompilePlan that this host lacks plugins: workers are asked.
   void OnPluginsMissing(const std::string& key, const std::vector<std::string>& plugins);
+  /// Takes the answer to a CompilePlan that data of this host are damaged. Workers are asked for
+  /// the plan of a job that an earlier dispatcher began: had the damage come later, the job would
+  /// go on with the workers. Other plans are refused.
+  void OnDataDamaged(const std::string& key, const Status& why,
+                     const std::vector<std::string>& named);
   /// Takes what a worker answers to such questions.
   void OnAnswers(const v1::WorkRequest& request);
   /// Compiles the plans again that lacked columns. Call it before the columns are forgotten.
@@ -47,6 +52,15 @@ class PlanRequests {
 
  private:
   void RequestAgain(const std::string& key);
+  /// Puts a question to the workers that have `named`. `damage`: OK if this host lacks them.
+  void Ask(const std::string& key, const std::vector<std::string>& named, const Status& damage);
+  /// Whether a job that an earlier dispatcher began has this plan.
+  bool BeganBefore(const std::string& key) const;
+  /// Fingerprints in the records of jobs that have begun with a plan and have not ended.
+  std::set<std::string> FingerprintsOf(const std::string& key) const;
+  /// Whether a worker's answer is the plan of the jobs that have begun with it. If none has within
+  /// the time in which workers come back, any is.
+  bool IsOfItsJobs(const RequestedPlan& plan, const v1::PlanAnswer& answer) const;
   /// Forgets a plan that a worker has compiled, if no session uses it and no worker has its data
   /// any more.
   void ForgetIfStale(const std::string& key);

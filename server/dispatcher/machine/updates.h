@@ -66,6 +66,7 @@ struct PlanAsked {
   std::string key;
   std::string question;
   std::vector<std::string> plugins;
+  Status damage;  // OK: the plugins are missing
   Time at;
 };
 

@@ -31,8 +31,13 @@ void WriteLog(Logger& logger, const LogEvent& e) {
 
 using Compiled = Result<std::shared_ptr<const PlanFacts>>;
 using MissingPlugins = std::vector<std::string>;
+/// Data of this host are damaged.
+struct DamagedData {
+  Status why;
+  std::vector<std::string> named;  // by the pipeline
+};
 /// The answers to a CompilePlan.
-using CompileAnswer = std::variant<Compiled, ColumnWant, MissingPlugins>;
+using CompileAnswer = std::variant<Compiled, ColumnWant, MissingPlugins, DamagedData>;
 
 CompileAnswer CompileHere(PlanCompiler& compiler, const v1::PipelineText& pipeline) {
   MissingPlugins plugins = compiler.MissingPlugins(pipeline);
@@ -40,6 +45,9 @@ CompileAnswer CompileHere(PlanCompiler& compiler, const v1::PipelineText& pipeli
   Compiled plan = compiler.Compile(pipeline);
   if (plan.status().code() == StatusCode::kUnavailable) {
     if (auto want = compiler.MissingColumns(pipeline)) return *std::move(want);
+  }
+  if (plan.status().code() == StatusCode::kDataLoss) {
+    return DamagedData{plan.status(), compiler.NamedBy(pipeline)};
   }
   return plan;
 }
@@ -140,6 +148,8 @@ void DispatcherService::Do(CompilePlan& action) {
         Perform(dispatcher_->OnColumnsMissing(key, *want, Now()));
       } else if (const auto* plugins = std::get_if<MissingPlugins>(&answer)) {
         Perform(dispatcher_->OnPluginsMissing(key, *plugins, Now()));
+      } else if (const auto* damaged = std::get_if<DamagedData>(&answer)) {
+        Perform(dispatcher_->OnDataDamaged(key, damaged->why, damaged->named, Now()));
       } else {
         Perform(dispatcher_->OnPlanCompiled(key, std::get<Compiled>(answer), Now()));
       }

@@ -25,7 +25,9 @@ void PutNumber(std::vector<std::byte>& out, T value) {
 template <class T>
 T TakeNumber(std::span<const std::byte>& in) {
   T value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(in[i]) << (8 * i);
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    value = static_cast<T>(value | static_cast<T>(static_cast<T>(in[i]) << (8 * i)));
+  }
   in = in.subspan(sizeof(T));
   return value;
 }

@@ -20,11 +20,19 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kColumnMagic = "MRCOLUMN";
-constexpr std::uint32_t kColumnVersion = 1;
+constexpr std::uint32_t kCountsVersion = 1;  // has no type: its values are counts
+constexpr std::uint32_t kTypedVersion = 2;
 constexpr std::size_t kMaxName = 1024;
-// Magic, version, width, number of values, dataset, operations, length of the name.
+// Magic, version, width, number of values, dataset, operations, length of the name. With a type
+// there is a byte more.
 constexpr std::size_t kHeader = 8 + 4 + 4 + 8 + 16 + 16 + 4;
 constexpr std::size_t kDigest = 16;
+
+std::vector<std::uint8_t> TakeBytes(std::span<const std::byte>& in, std::size_t size) {
+  const auto* const first = reinterpret_cast<const std::uint8_t*>(in.data());
+  in = in.subspan(size);
+  return {first, first + size};
+}
 
 }  // namespace
 
@@ -35,16 +43,20 @@ std::string ColumnKey::FileName() const {
 
 std::vector<std::byte> EncodeColumn(const ColumnKey& key, const MeasuredValues& values) {
   std::vector<std::byte> out;
+  const bool typed = values.type() != MeasuredType::kCount;
   PutText(out, kColumnMagic);
-  PutNumber(out, kColumnVersion);
+  PutNumber(out, typed ? kTypedVersion : kCountsVersion);
   PutNumber(out, std::uint32_t{values.width()});
+  if (typed) PutNumber(out, static_cast<std::uint8_t>(values.type()));
   PutNumber(out, values.size());
   PutText(out, std::string_view(key.dataset.ToBytes()));
   PutText(out, std::string_view(key.operations.ToBytes()));
   PutNumber(out, static_cast<std::uint32_t>(key.name.size()));
   PutText(out, std::string_view(key.name));
-  const auto bytes = std::as_bytes(values.bytes());
-  out.insert(out.end(), bytes.begin(), bytes.end());
+  for (const std::span<const std::uint8_t> part : {values.bytes(), values.present()}) {
+    const auto bytes = std::as_bytes(part);
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
   PutText(out, std::string_view(Xxh3(std::span<const std::byte>(out)).ToBytes()));
   return out;
 }
@@ -57,10 +69,17 @@ Result<MeasuredValues> DecodeColumn(std::span<const std::byte> bytes, const Colu
   std::span<const std::byte> in = bytes;
   if (TakeText(in, kColumnMagic.size()) != kColumnMagic)
     return DataLoss("it is no column: other magic bytes");
-  if (const auto version = TakeNumber<std::uint32_t>(in); version != kColumnVersion) {
-    return DataLoss(fmt::format("a column of version {}: expected {}", version, kColumnVersion));
+  const auto version = TakeNumber<std::uint32_t>(in);
+  if (version != kCountsVersion && version != kTypedVersion) {
+    return DataLoss(fmt::format("a column of version {}: expected {} or {}", version,
+                                kCountsVersion, kTypedVersion));
   }
   const auto width = TakeNumber<std::uint32_t>(in);
+  auto type = MeasuredType::kCount;
+  if (version == kTypedVersion) {
+    if (bytes.size() < kHeader + 1 + kDigest) return DataLoss("a column that ends in its header");
+    type = static_cast<MeasuredType>(TakeNumber<std::uint8_t>(in));
+  }
   const auto size = TakeNumber<std::uint64_t>(in);
   const std::string dataset = TakeText(in, 16);
   const std::string operations = TakeText(in, 16);
@@ -79,9 +98,13 @@ Result<MeasuredValues> DecodeColumn(std::span<const std::byte> bytes, const Colu
     return DataLoss(fmt::format("the column '{}' of another dataset or pipeline", name));
   }
   in = in.first(in.size() - kDigest);
-  const auto* const first = reinterpret_cast<const std::uint8_t*>(in.data());
+  const std::size_t bits = type == MeasuredType::kCount ? 0 : (size + 7) / 8;
+  if (bits > in.size()) {
+    return DataLoss(fmt::format("a column that says {} values and has {} bytes", size, in.size()));
+  }
+  std::vector<std::uint8_t> of_values = TakeBytes(in, in.size() - bits);
   Result<MeasuredValues> values =
-      MeasuredValues::FromBytes(std::vector<std::uint8_t>(first, first + in.size()), width);
+      MeasuredValues::FromBytes(std::move(of_values), width, type, TakeBytes(in, bits));
   if (!values.ok()) return DataLoss(values.status().message());
   if (values->size() != size) {
     return DataLoss(fmt::format("a column that says {} values and has {}", size, values->size()));

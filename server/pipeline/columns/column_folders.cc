@@ -1,5 +1,6 @@
 #include "server/pipeline/columns/column_folders.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,17 +13,32 @@ ColumnKey KeyOf(const ColumnRequest& request, const std::string& name) {
 }
 
 ColumnPlace PlaceOf(const ColumnRequest& request, const std::string& name) {
-  return {request.dataset_id, KeyOf(request, name), request.source->examples(), request.folders};
+  const auto column = std::find_if(request.columns.begin(), request.columns.end(),
+                                   [&](const MeasurableColumn& one) { return one.name == name; });
+  return {request.dataset_id, KeyOf(request, name), column->type, request.source->examples(),
+          request.folders};
+}
+
+Status CheckForm(const MeasuredValues& values, MeasuredType type, std::uint64_t examples) {
+  if (values.size() != examples) {
+    return DataLoss(
+        fmt::format("it has {} values, and its source {} examples", values.size(), examples));
+  }
+  if (values.type() != type) {
+    return DataLoss(fmt::format("it has values of type {}: expected {}",
+                                static_cast<unsigned>(values.type()), static_cast<unsigned>(type)));
+  }
+  return OkStatus();
 }
 
 std::optional<MeasuredValues> FindColumn(const ColumnPlace& place, Logger& logger) {
   for (const std::filesystem::path& folder : place.folders) {
     Result<MeasuredValues> found = ReadColumn(folder, place.key);
-    if (found.ok() && found->size() == place.examples) return *std::move(found);
     if (found.status().code() == StatusCode::kNotFound) continue;
-    logger.Warning(
-        "a measured column cannot be read; it is measured again",
-        {{"dataset", place.dataset_id}, {"column", place.key.name}, {"why", found.status()}});
+    const Status fits = found.ok() ? CheckForm(*found, place.type, place.examples) : found.status();
+    if (fits.ok()) return *std::move(found);
+    logger.Warning("a measured column cannot be read; it is measured again",
+                   {{"dataset", place.dataset_id}, {"column", place.key.name}, {"why", fits}});
   }
   return std::nullopt;
 }

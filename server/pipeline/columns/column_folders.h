@@ -20,17 +20,22 @@ namespace millrace {
 struct ColumnPlace {
   std::string dataset_id;  // for people
   ColumnKey key;
+  MeasuredType type = MeasuredType::kCount;
   std::uint64_t examples = 0;  // of the source
   std::vector<std::filesystem::path> folders;
 };
 
 /// The key of one column of a request.
 ColumnKey KeyOf(const ColumnRequest& request, const std::string& name);
-/// The place of one column of a request.
+/// The place of one column of a request. REQUIRES: the request has it.
 ColumnPlace PlaceOf(const ColumnRequest& request, const std::string& name);
 
-/// The column from the first folder that has it. A file that cannot be read, or has another number
-/// of values than the source has examples, is logged and counts as missing.
+/// OK if values are of a column: it has this type, and the source so many examples. DataLoss
+/// otherwise.
+Status CheckForm(const MeasuredValues& values, MeasuredType type, std::uint64_t examples);
+
+/// The column from the first folder that has it. A file that cannot be read, or has values of
+/// another type or number, is logged and counts as missing.
 std::optional<MeasuredValues> FindColumn(const ColumnPlace& place, Logger& logger);
 
 /// Writes a column into the first of the folders that can be written. The error of the last one if

@@ -39,15 +39,17 @@ Status LocalColumns::MeasureAll(const ColumnRequest& request,
                                 const std::vector<MeasurableColumn>& columns,
                                 MeasuredColumns& values) const {
   const std::uint64_t examples = request.source->examples();
-  std::vector<std::vector<std::uint64_t>> measured(columns.size(),
-                                                   std::vector<std::uint64_t>(examples));
+  std::vector<WideValues> measured;
+  for (const MeasurableColumn& column : columns) {
+    measured.push_back(WideValues::None(column.type, examples));
+  }
   std::atomic<std::uint64_t> next = 0;
   std::mutex mutex;
   Status failed;  // guarded by mutex, as is done
   std::uint64_t done = 0;
   const auto measure = [&] {
     Result<Measurer> measurer = Measurer::Make(*request.source, columns);
-    std::vector<std::vector<std::uint64_t>> some;
+    std::vector<WideValues> some;
     while (true) {
       const std::uint64_t first = next.fetch_add(kRange);
       if (first >= examples) return;
@@ -62,8 +64,10 @@ Status LocalColumns::MeasureAll(const ColumnRequest& request,
         return;
       }
       for (std::size_t c = 0; c < columns.size(); ++c) {
-        std::copy(some[c].begin(), some[c].end(),
-                  measured[c].begin() + static_cast<std::ptrdiff_t>(first));
+        const auto from = static_cast<std::ptrdiff_t>(first);
+        std::copy(some[c].bits.begin(), some[c].bits.end(), measured[c].bits.begin() + from);
+        std::copy(some[c].present.begin(), some[c].present.end(),
+                  measured[c].present.begin() + from);
       }
       done += count;
       if (options_.progress) options_.progress(request.dataset_id, done, examples);

@@ -34,10 +34,8 @@ Result<MeasuredValues> FetchedColumns::FetchOne(const ColumnRequest& request,
   MILLRACE_ASSIGN_OR_RETURN(const std::string bytes, fetch_(key));
   MILLRACE_ASSIGN_OR_RETURN(MeasuredValues values,
                             DecodeColumn(std::as_bytes(std::span(bytes)), key));
-  if (values.size() != request.source->examples()) {
-    return DataLoss(fmt::format("it has {} values, and its source {} examples", values.size(),
-                                request.source->examples()));
-  }
+  const ColumnPlace place = PlaceOf(request, name);
+  MILLRACE_RETURN_IF_ERROR(CheckForm(values, place.type, place.examples));
   const Status kept = KeepColumn(request.folders, key, values);
   if (kept.ok()) {
     logger_->Info("fetched a measured column",

@@ -59,8 +59,7 @@ void KeptColumns::Begin(const ColumnPlace& place) {
   const std::string file = place.key.FileName();
   MutexLock lock(mutex_);
   if (begun_.contains(file)) return;
-  begun_.emplace(file, Begun{place.folders, PartialColumn::Open(place.folders, place.key,
-                                                                place.examples, logger_)});
+  begun_.emplace(file, Begun{place.folders, PartialColumn::Open(place, logger_)});
 }
 
 std::vector<std::uint64_t> KeptColumns::Measured(const ColumnKey& key) const {

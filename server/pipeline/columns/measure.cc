@@ -1,7 +1,8 @@
 #include "server/pipeline/columns/measure.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -15,28 +16,42 @@ namespace {
 /// How many examples are built at once.
 constexpr std::uint64_t kAtOnce = 64;
 
+/// The type of the column of a tensor that has one number an example; empty if it has not.
+std::optional<MeasuredType> ScalarType(const TensorSpec& tensor) {
+  const bool scalar = tensor.kind == TensorKind::kDense && tensor.dimension == "batch" &&
+                      tensor.inner.empty() && tensor.expansion == Expansion::kKeep;
+  if (!scalar || tensor.path == kExampleIdTensor) return std::nullopt;
+  if (tensor.dtype == DType::kInt64) return MeasuredType::kInt64;
+  if (tensor.dtype == DType::kFloat32) return MeasuredType::kFloat32;
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<MeasurableColumn> MeasurableColumns(const Source& source) {
   if (source.varies()) return {};
   std::set<std::string, std::less<>> names(source.columns().begin(), source.columns().end());
   std::vector<MeasurableColumn> columns;
-  const auto add = [&](std::string name, const std::string& splits) {
+  const auto add = [&](std::string name, MeasuredType type, const std::string& path) {
     const std::vector<TensorSpec>& tensors = source.tensors();
-    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorSpec& tensor) {
-      return tensor.path == splits;
-    });
+    const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                    [&](const TensorSpec& tensor) { return tensor.path == path; });
     if (found == tensors.end() || !names.insert(name).second) return;
-    columns.push_back({std::move(name), static_cast<std::size_t>(found - tensors.begin())});
+    columns.push_back({std::move(name), type, static_cast<std::size_t>(found - tensors.begin())});
   };
   for (const TensorSpec& tensor : source.tensors()) {
     if (tensor.splits.empty()) continue;
     if (tensor.dimension == "nodes" || tensor.dimension == "edges") {
-      add(tensor.dimension, tensor.splits);
+      add(tensor.dimension, MeasuredType::kCount, tensor.splits);
     }
   }
   for (const TensorSpec& tensor : source.tensors()) {
-    if (!tensor.splits.empty()) add(DottedName(tensor.path) + ".length", tensor.splits);
+    if (tensor.splits.empty()) continue;
+    add(DottedName(tensor.path) + ".length", MeasuredType::kCount, tensor.splits);
+  }
+  for (const TensorSpec& tensor : source.tensors()) {
+    const std::optional<MeasuredType> type = ScalarType(tensor);
+    if (type) add(DottedName(tensor.path), *type, tensor.path);
   }
   return columns;
 }
@@ -56,9 +71,28 @@ Measurer::Measurer(const Source& source, std::vector<MeasurableColumn> columns,
       writer_(std::move(writer)),
       reader_(source.NewReader()) {}
 
-Status Measurer::Measure(ExampleId first, std::uint64_t count,
-                         std::vector<std::vector<std::uint64_t>>& values) {
-  values.assign(columns_.size(), std::vector<std::uint64_t>(count, MeasuredValues::kNone));
+std::uint64_t Measurer::ValueOf(const PackedBatch& batch, std::size_t tensor, MeasuredType type,
+                                std::size_t row) {
+  switch (type) {
+    case MeasuredType::kCount:
+      return static_cast<std::uint64_t>(batch.ValueAt(tensor, row + 1) -
+                                        batch.ValueAt(tensor, row));
+    case MeasuredType::kInt64:
+      return static_cast<std::uint64_t>(batch.ValueAt(tensor, row));
+    case MeasuredType::kFloat32: {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, batch.tensor_bytes(tensor).data() + row * sizeof(bits), sizeof(bits));
+      return bits;
+    }
+  }
+  return 0;
+}
+
+Status Measurer::Measure(ExampleId first, std::uint64_t count, std::vector<WideValues>& values) {
+  values.clear();
+  for (const MeasurableColumn& column : columns_) {
+    values.push_back(WideValues::None(column.type, count));
+  }
   std::vector<ExampleId> ids;
   for (std::uint64_t begin = 0; begin < count; begin += kAtOnce) {
     ids.clear();
@@ -72,11 +106,10 @@ Status Measurer::Measure(ExampleId first, std::uint64_t count,
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch, writer_.Seal());
     const std::vector<ExampleId>& built = batch->info().example_ids;
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      const std::string& path = source_->tensors()[columns_[c].splits].path;
-      const std::size_t splits = *batch->Find(path);
+      const std::size_t tensor = *batch->Find(source_->tensors()[columns_[c].tensor].path);
       for (std::size_t row = 0; row < built.size(); ++row) {
-        const std::int64_t length = batch->ValueAt(splits, row + 1) - batch->ValueAt(splits, row);
-        values[c][built[row].value() - first.value()] = static_cast<std::uint64_t>(length);
+        values[c].Set(built[row].value() - first.value(),
+                      ValueOf(*batch, tensor, columns_[c].type, row));
       }
     }
   }

@@ -26,6 +26,9 @@ class MeasuredSource final : public SourceDecorator {
     for (const auto& [name, values] : columns) {
       identity += fmt::format("\n{} {} {}", name, values->width(),
                               Xxh3(std::as_bytes(values->bytes())).ToHex());
+      if (values->type() == MeasuredType::kCount) continue;
+      identity += fmt::format(" {} {}", static_cast<unsigned>(values->type()),
+                              Xxh3(std::as_bytes(values->present())).ToHex());
     }
     digest_ = Xxh3(identity);
   }
@@ -40,13 +43,25 @@ class MeasuredSource final : public SourceDecorator {
       if (column.column < own) {
         rest.push_back(column);
       } else {
-        measured_[column.column - own]->Read(first.value(), column.values);
+        const MeasuredValues& values = *measured_[column.column - own];
+        if (column.presence) {
+          values.ReadPresence(first.value(), column.values);
+        } else {
+          values.Read(first.value(), column.values);
+        }
       }
     }
     if (!rest.empty()) source().ReadColumns(first, rest);
   }
   bool HasFloats(std::size_t column) const override {
-    return column < source().columns().size() && source().HasFloats(column);
+    const std::size_t own = source().columns().size();
+    return column < own ? source().HasFloats(column)
+                        : measured_[column - own]->type() == MeasuredType::kFloat32;
+  }
+  bool IsFeature(std::size_t column) const override {
+    const std::size_t own = source().columns().size();
+    return column < own ? source().IsFeature(column)
+                        : measured_[column - own]->type() != MeasuredType::kCount;
   }
   bool Unmeasured(std::size_t column, ExampleId id) const override {
     const std::size_t own = source().columns().size();

@@ -14,36 +14,71 @@
 
 namespace millrace {
 
+/// The type of a column's values. The numbers are those of files and messages.
+enum class MeasuredType : std::uint8_t {
+  kCount = 0,  // a length or the like, below 2^62
+  kInt64 = 1,
+  kFloat32 = 2,
+};
+
+/// Values as they are measured.
+struct WideValues {
+  MeasuredType type = MeasuredType::kCount;
+  std::vector<std::uint64_t> bits;    // of a count below 2^62, an int64 or a float; 0 if none
+  std::vector<std::uint8_t> present;  // for each example 1 if it has a value, otherwise 0
+
+  /// `count` examples without values.
+  static WideValues None(MeasuredType type, std::uint64_t count);
+  /// Gives an example its value. REQUIRES: there is the example.
+  void Set(std::uint64_t id, std::uint64_t value) {
+    bits[id] = value;
+    present[id] = 1;
+  }
+};
+
 class MeasuredValues {
  public:
-  /// What stands for the value of an example that cannot be built.
+  /// Stands for the count of an example that cannot be built.
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
-  /// REQUIRES: each value is kNone or below 2^62.
+  /// Counts. REQUIRES: each is kNone or below 2^62.
   explicit MeasuredValues(std::span<const std::uint64_t> values);
+  /// REQUIRES: there is a bit for each value, and what is said at WideValues holds.
+  explicit MeasuredValues(const WideValues& values);
 
+  MeasuredType type() const { return type_; }
   /// Number of examples.
   std::uint64_t size() const { return size_; }
   /// Whether an example has a value. REQUIRES: id < size().
-  bool Has(std::uint64_t id) const { return Stored(id) != 0; }
-  /// The value of an example, 0 if it has none. REQUIRES: id < size().
-  std::int64_t At(std::uint64_t id) const {
-    const std::uint64_t stored = Stored(id);
-    return stored == 0 ? 0 : static_cast<std::int64_t>(stored - 1);
+  bool Has(std::uint64_t id) const {
+    return type_ == MeasuredType::kCount ? Stored(id) != 0 : (present_[id / 8] >> id % 8 & 1) != 0;
   }
+  /// The value of an example, 0 if it has none. A float is given as the bits of a float64.
+  /// REQUIRES: id < size().
+  std::int64_t At(std::uint64_t id) const;
   /// Reads the values of consecutive examples. REQUIRES: there are so many.
   void Read(std::uint64_t first, std::span<std::int64_t> values) const;
+  /// Reads 1 for those that have a value, and 0 for others. REQUIRES: there are so many.
+  void ReadPresence(std::uint64_t first, std::span<std::int64_t> values) const;
 
-  /// Bytes of a value: 1, 2, 4 or 8.
+  /// Bytes of a value: 1, 2, 4 or 8; 4 for floats.
   unsigned width() const { return width_; }
-  /// For each example its value plus 1, or 0 if it has none; little endian, without gaps.
+  /// The values, little endian, without gaps: of a count the value plus 1, or 0 if there is none;
+  /// others as they are, or 0 if there is none.
   std::span<const std::uint8_t> bytes() const { return bytes_; }
-  /// Values from such bytes. InvalidArgument unless the width is possible, the size is a multiple
-  /// of it, and each value is below 2^62.
-  static Result<MeasuredValues> FromBytes(std::vector<std::uint8_t> bytes, unsigned width);
+  /// Empty for counts. Otherwise a bit an example, from the lowest of each byte on: whether it has
+  /// a value.
+  std::span<const std::uint8_t> present() const { return present_; }
+  /// Values from such bytes. InvalidArgument, with what is wrong, if they are not of this form.
+  static Result<MeasuredValues> FromBytes(std::vector<std::uint8_t> bytes, unsigned width,
+                                          MeasuredType type = MeasuredType::kCount,
+                                          std::vector<std::uint8_t> present = {});
 
  private:
   MeasuredValues() = default;
+
+  /// OK unless an example without a value has one, or there are bits of no example.
+  Status CheckPresence() const;
 
   std::uint64_t Stored(std::uint64_t id) const {
     std::uint64_t stored = 0;
@@ -53,9 +88,11 @@ class MeasuredValues {
     return stored;
   }
 
+  MeasuredType type_ = MeasuredType::kCount;
   std::uint64_t size_ = 0;
   unsigned width_ = 1;
   std::vector<std::uint8_t> bytes_;
+  std::vector<std::uint8_t> present_;
 };
 
 }  // namespace millrace

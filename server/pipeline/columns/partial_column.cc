@@ -39,26 +39,27 @@ std::size_t RangesOf(std::uint64_t examples) {
 
 }  // namespace
 
-PartialColumn::PartialColumn(ColumnKey key, std::uint64_t examples, std::shared_ptr<Logger> logger)
-    : key_(std::move(key)),
-      examples_(examples),
+PartialColumn::PartialColumn(const ColumnPlace& place, std::shared_ptr<Logger> logger)
+    : key_(place.key),
+      type_(place.type),
+      examples_(place.examples),
       logger_(std::move(logger)),
-      ranges_(RangesOf(examples)),
-      stored_(examples) {}
+      ranges_(RangesOf(examples_)),
+      stored_(examples_),
+      present_(type_ == MeasuredType::kCount ? 0 : (examples_ + 7) / 8) {}
 
 std::filesystem::path PartialColumn::FileIn(const std::filesystem::path& folder,
                                             const ColumnKey& key) {
   return folder / (key.FileName() + ".part");
 }
 
-PartialColumn PartialColumn::Open(const std::vector<std::filesystem::path>& folders, ColumnKey key,
-                                  std::uint64_t examples, std::shared_ptr<Logger> logger) {
-  PartialColumn column(std::move(key), examples, std::move(logger));
-  for (const std::filesystem::path& folder : folders) {
+PartialColumn PartialColumn::Open(const ColumnPlace& place, std::shared_ptr<Logger> logger) {
+  PartialColumn column(place, std::move(logger));
+  for (const std::filesystem::path& folder : place.folders) {
     if (column.GoOn(FileIn(folder, column.key_)).ok()) return column;
   }
   Status made = NotFound("there is no folder for it");
-  for (const std::filesystem::path& folder : folders) {
+  for (const std::filesystem::path& folder : place.folders) {
     made = column.Create(FileIn(folder, column.key_));
     if (made.ok()) return column;
   }
@@ -113,6 +114,11 @@ Status PartialColumn::Put(std::uint64_t first, const MeasuredValues& values) {
         fmt::format("{} values of column {} at example {} of {}: expected those of a range of {}",
                     values.size(), key_.name, first, examples_, kMeasuredRange));
   }
+  if (values.type() != type_) {
+    return InvalidArgument(fmt::format("values of type {} of column {}: expected {}",
+                                       static_cast<unsigned>(values.type()), key_.name,
+                                       static_cast<unsigned>(type_)));
+  }
   if (Has(first)) return OkStatus();
   Take(first, values);
   if (file_.get() < 0) return OkStatus();
@@ -129,22 +135,29 @@ Status PartialColumn::Put(std::uint64_t first, const MeasuredValues& values) {
 
 void PartialColumn::Take(std::uint64_t first, const MeasuredValues& values) {
   if (values.width() > width_) Widen(values.width());
-  const std::span<const std::uint8_t> from = values.bytes();
-  for (std::uint64_t i = 0; i < values.size(); ++i) {
-    std::copy_n(from.data() + i * values.width(), values.width(),
-                stored_.data() + (first + i) * width_);
-  }
+  Store(first, values.bytes(), values.width());
+  // Ranges begin at whole bytes of bits.
+  std::copy(values.present().begin(), values.present().end(),
+            present_.begin() + static_cast<std::ptrdiff_t>(first / 8));
   ranges_[first / kMeasuredRange] = true;
   measured_ += values.size();
 }
 
-void PartialColumn::Widen(unsigned width) {
-  std::vector<std::uint8_t> wide(examples_ * width);
-  for (std::uint64_t i = 0; i < examples_; ++i) {
-    std::copy_n(stored_.data() + i * width_, width_, wide.data() + i * width);
+void PartialColumn::Store(std::uint64_t first, std::span<const std::uint8_t> values,
+                          unsigned width) {
+  for (std::uint64_t i = 0; i < values.size() / width; ++i) {
+    const std::uint8_t* const from = values.data() + i * width;
+    std::uint8_t* const to = stored_.data() + (first + i) * width_;
+    const bool negative = type_ == MeasuredType::kInt64 && from[width - 1] >> 7 != 0;
+    std::fill(std::copy_n(from, width, to), to + width_, negative ? 0xff : 0);
   }
-  stored_ = std::move(wide);
-  width_ = width;
+}
+
+void PartialColumn::Widen(unsigned width) {
+  const std::vector<std::uint8_t> narrow = std::move(stored_);
+  const unsigned before = std::exchange(width_, width);
+  stored_.assign(examples_ * width, 0);
+  Store(0, narrow, before);
 }
 
 bool PartialColumn::Has(std::uint64_t first) const { return ranges_[first / kMeasuredRange]; }
@@ -154,7 +167,9 @@ Result<MeasuredValues> PartialColumn::Values() const {
     return FailedPrecondition(
         fmt::format("{} of {} values of column {} are measured", measured_, examples_, key_.name));
   }
-  return MeasuredValues::FromBytes(stored_, width_);
+  // Floats have one width, and without ranges none was met.
+  const unsigned width = examples_ == 0 && type_ == MeasuredType::kFloat32 ? 4 : width_;
+  return MeasuredValues::FromBytes(stored_, width, type_, present_);
 }
 
 void PartialColumn::RemoveFile() {

@@ -33,6 +33,13 @@ std::string WhyWhole(const Source& source, const TensorSpec& tensor) {
   }
   const std::vector<std::string> counted = source.counted_tensors();
   for (const TensorSpec& other : source.tensors()) {
+    if (other.path == TextLengthsOf(tensor.path)) {
+      return fmt::format("{} is a list of texts, and {} says where each of them ends", tensor.path,
+                         other.path);
+    }
+    if (tensor.path == TextLengthsOf(other.path)) {
+      return fmt::format("{} says where the texts of {} end", tensor.path, other.path);
+    }
     if (other.node_splits == tensor.splits) {
       return fmt::format("{} has numbers of the rows of {}", other.path, tensor.path);
     }
@@ -126,7 +133,7 @@ class ChunkedSource final : public SourceDecorator {
     const std::uint64_t rows = chunks_.At(last).row - begin + 1;
     std::vector<ColumnValues> read;
     for (const ColumnValues& column : wanted) {
-      read.push_back({column.column, column.values.first(rows)});
+      read.push_back({column.column, column.values.first(rows), column.presence});
     }
     source().ReadColumns(ExampleId(begin), read);
     for (const ColumnValues& column : wanted) Spread(first.value(), begin, rows, column);

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/base/suggestion.h"
 #include "server/pipeline/columns/measure.h"
 
 namespace millrace {
@@ -29,6 +30,22 @@ void WithValues(DType type, const void* results, std::size_t count, const Take& 
   }
 }
 
+/// The nearest column to the first name of a text that is none, for a message; empty if there is
+/// none near.
+std::string MeantColumn(const Source& source, std::string_view text) {
+  if (source.varies()) return {};  // what is meant may be a column that cannot be measured
+  std::vector<std::string> known = source.columns();
+  for (const MeasurableColumn& column : MeasurableColumns(source)) known.push_back(column.name);
+  const auto names = Expression::Names(text);
+  if (!names.ok()) return {};
+  for (const ExpressionName& name : *names) {
+    if (std::find(known.begin(), known.end(), name.name) == known.end()) {
+      return Suggestion(name.name, known);
+    }
+  }
+  return {};
+}
+
 /// The columns that could be measured, for a message.
 std::string MeasuredToo(const Source& source) {
   std::vector<std::string> names;
@@ -38,6 +55,20 @@ std::string MeasuredToo(const Source& source) {
   }
   if (names.empty()) return {};
   return fmt::format(", and {} can be measured", fmt::join(names, ", "));
+}
+
+/// float64 in float32, where they came from.
+std::span<const float> ToFloat32(std::span<const std::int64_t> bits, std::vector<float>& narrow) {
+  narrow.resize(bits.size());
+  std::transform(bits.begin(), bits.end(), narrow.begin(), [](std::int64_t value) {
+    return static_cast<float>(std::bit_cast<double>(value));
+  });
+  return narrow;
+}
+
+DType ExpressionTypeOf(const Source& source, std::size_t column) {
+  if (!source.HasFloats(column)) return DType::kInt64;
+  return source.IsFeature(column) ? DType::kFloat32 : DType::kFloat64;
 }
 
 /// The bits of floats, with NaN in place of infinity: neither is a value to go by.
@@ -67,18 +98,19 @@ Result<ColumnExpression> ColumnExpression::Compile(const Source& source, std::st
   std::vector<ExpressionInput> inputs;
   for (std::size_t c = 0; c < source.columns().size(); ++c) {
     inputs.push_back({.name = source.columns()[c],
-                      .dtype = source.HasFloats(c) ? DType::kFloat64 : DType::kInt64});
+                      .dtype = ExpressionTypeOf(source, c),
+                      .optional = source.IsFeature(c)});
   }
   Result<Expression> compiled = Expression::Compile(text, inputs, {}, NanComparison::kFails);
   if (!compiled.ok()) {
-    return InvalidArgument(fmt::format("{}; the source has the columns {}{}",
-                                       compiled.status().message(),
-                                       fmt::join(source.columns(), ", "), MeasuredToo(source)));
+    return InvalidArgument(fmt::format(
+        "{}; the source has the columns {}{}{}", compiled.status().message(),
+        fmt::join(source.columns(), ", "), MeasuredToo(source), MeantColumn(source, text)));
   }
   ColumnExpression expression(*std::move(compiled));
   for (const ExpressionInput& input : expression.expression_.inputs()) {
     MILLRACE_ASSIGN_OR_RETURN(const std::size_t column, source.FindColumn(input.name));
-    expression.columns_.push_back(column);
+    expression.columns_.push_back({column, input.presence});
   }
   return expression;
 }
@@ -87,12 +119,13 @@ void ColumnExpression::Run(std::span<const std::vector<std::int64_t>> values, st
                            Scratch& scratch) const {
   std::vector<std::span<const std::byte>> in;
   scratch.floats.resize(columns_.size());
+  scratch.narrow.resize(columns_.size());
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     std::span<const std::int64_t> column = std::span(values[c]).first(count);
-    if (expression_.inputs()[c].dtype == DType::kFloat64) {
-      column = FiniteOrNan(column, scratch.floats[c]);
-    }
-    in.push_back(std::as_bytes(column));
+    const DType type = expression_.inputs()[c].dtype;
+    if (IsFloat(type)) column = FiniteOrNan(column, scratch.floats[c]);
+    in.push_back(type == DType::kFloat32 ? std::as_bytes(ToFloat32(column, scratch.narrow[c]))
+                                         : std::as_bytes(column));
   }
   scratch.results.resize(count);
   scratch.words.resize((expression_.scratch_bytes() + 7) / 8);

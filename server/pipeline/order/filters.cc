@@ -16,12 +16,12 @@ Result<Filters> Filters::Make(const Source& source, const FilterPart& part) {
           fmt::format("filter: the column {} has floats; write a condition with filter.where",
                       condition.column));
     }
-    filters.columns_.push_back(*column);
+    filters.columns_.push_back({*column});
   }
   if (part.where.empty()) return filters;
   Result<ColumnExpression> where = ColumnExpression::Compile(source, part.where);
   if (!where.ok()) return where.status().WithContext("filter.where");
-  const std::vector<std::size_t>& columns = where->columns();
+  const std::vector<ColumnRead>& columns = where->columns();
   filters.columns_.insert(filters.columns_.end(), columns.begin(), columns.end());
   filters.where_ = *std::move(where);
   return filters;
@@ -37,8 +37,10 @@ void Filters::Where(ExampleId first, std::span<const std::vector<std::int64_t>> 
   for (std::size_t i = 0; i < passes.size(); ++i) {
     if (passes[i] != 0) continue;
     const ExampleId id(first.value() + i);
-    passes[i] = std::any_of(where_->columns().begin(), where_->columns().end(),
-                            [&](std::size_t column) { return source_->Unmeasured(column, id); });
+    passes[i] = std::any_of(
+        where_->columns().begin(), where_->columns().end(), [&](const ColumnRead& read) {
+          return !source_->IsFeature(read.column) && source_->Unmeasured(read.column, id);
+        });
   }
 }
 

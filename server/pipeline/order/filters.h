@@ -24,14 +24,15 @@ class Filters {
 
   /// Numbers of the columns that Pass and Where read: one for each condition, then those of the
   /// expression.
-  const std::vector<std::size_t>& columns() const { return columns_; }
+  const std::vector<ColumnRead>& columns() const { return columns_; }
   /// Whether there is nothing to pass.
   bool empty() const {
     return columns_.empty() && part_->predicates.empty() && part_->where.empty();
   }
   /// Sets passes[i] to whether the expression is not 0 for the i-th example from `first` on. An
-  /// example passes if a column that the expression reads could not be measured for it. `values[c]`
-  /// has, for each of them, its value in the c-th of columns().
+  /// example passes if a column that the expression reads could not be measured for it, and is no
+  /// feature, which fails comparisons instead. `values[c]` has, for each of them, its value in the
+  /// c-th of columns().
   void Where(ExampleId first, std::span<const std::vector<std::int64_t>> values,
              ColumnExpression::Scratch& scratch, std::span<std::uint8_t> passes) const;
   /// Whether an example passes every condition and predicate, the expression aside. `values[c][i]`
@@ -44,7 +45,7 @@ class Filters {
 
   const Source* source_;
   const FilterPart* part_;
-  std::vector<std::size_t> columns_;
+  std::vector<ColumnRead> columns_;
   std::optional<ColumnExpression> where_;
 };
 

@@ -28,7 +28,7 @@ Status SelectedValues::ForAll(
     const std::function<void(std::span<const std::int64_t>)>& take) const {
   const std::uint64_t examples = source_->examples();
   const std::uint64_t most = std::min(examples, kReadAtOnce);
-  const std::vector<std::size_t>& columns = expression_.columns();
+  const std::vector<ColumnRead>& columns = expression_.columns();
   std::vector<std::vector<std::int64_t>> read(columns.size(), std::vector<std::int64_t>(most));
   std::vector<std::int64_t> values(most);
   ColumnExpression::Scratch scratch;
@@ -36,7 +36,7 @@ Status SelectedValues::ForAll(
     const std::uint64_t count = std::min(kReadAtOnce, examples - first);
     std::vector<ColumnValues> wanted;
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      wanted.push_back({columns[c], std::span(read[c]).first(count)});
+      wanted.push_back({columns[c].column, std::span(read[c]).first(count), columns[c].presence});
     }
     source_->ReadColumns(ExampleId(first), wanted);
     expression_.Integers(read, scratch, std::span(values).first(count));
@@ -44,6 +44,12 @@ Status SelectedValues::ForAll(
     for (std::uint64_t i = 0; i < count; ++i) {
       if (!selection_->Has(ExampleId(first + i))) continue;
       const std::int64_t value = values[i];
+      if (const std::string lacks = LackedFeature(read, i); !lacks.empty()) {
+        return InvalidArgument(fmt::format(
+            "expected a value of {} for each example, and example {} has none: leave out "
+            "those that have none, for example with filter.where: \"{} == {}\"",
+            lacks, first + i, lacks, lacks));
+      }
       if (static_cast<std::uint64_t>(value) > kMaxOrderValue) {
         return InvalidArgument(fmt::format("expected values from 0 to {}, got {} for example {}",
                                            kMaxOrderValue, Got(read, i, value), first + i));
@@ -55,14 +61,23 @@ Status SelectedValues::ForAll(
   return OkStatus();
 }
 
+std::string SelectedValues::LackedFeature(std::span<const std::vector<std::int64_t>> read,
+                                          std::size_t i) const {
+  const std::vector<ColumnRead>& columns = expression_.columns();
+  for (std::size_t c = 0; c < columns.size(); ++c) {
+    if (columns[c].presence && read[c][i] == 0) return source_->columns()[columns[c].column];
+  }
+  return {};
+}
+
 std::string SelectedValues::Got(std::span<const std::vector<std::int64_t>> read, std::size_t i,
                                 std::int64_t value) const {
-  const std::vector<std::size_t>& columns = expression_.columns();
+  const std::vector<ColumnRead>& columns = expression_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (!source_->HasFloats(columns[c])) continue;
+    if (columns[c].presence || !source_->HasFloats(columns[c].column)) continue;
     const double is = std::bit_cast<double>(read[c][i]);
     if (!std::isfinite(is)) {
-      return fmt::format("one of {}, which is {},", source_->columns()[columns[c]], is);
+      return fmt::format("one of {}, which is {},", source_->columns()[columns[c].column], is);
     }
   }
   return std::to_string(value);
@@ -70,12 +85,14 @@ std::string SelectedValues::Got(std::span<const std::vector<std::int64_t>> read,
 
 void SelectedValues::Read(std::span<const std::uint64_t> rows,
                           std::span<std::uint64_t> values) const {
-  const std::vector<std::size_t>& columns = expression_.columns();
+  const std::vector<ColumnRead>& columns = expression_.columns();
   std::vector<std::vector<std::int64_t>> read(columns.size(),
                                               std::vector<std::int64_t>(rows.size()));
   std::vector<ColumnValues> wanted(columns.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (std::size_t c = 0; c < columns.size(); ++c) wanted[c] = {columns[c], {&read[c][i], 1}};
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      wanted[c] = {columns[c].column, {&read[c][i], 1}, columns[c].presence};
+    }
     source_->ReadColumns(selection_->At(rows[i]), wanted);
   }
   std::vector<std::int64_t> results(rows.size());

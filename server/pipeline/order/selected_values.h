@@ -30,7 +30,7 @@ class SelectedValues final : public RowValues {
 
   /// Calls `take` with the values of all selected examples, in the order of their rows, some at a
   /// time. InvalidArgument that names the first example whose value is not from 0 to
-  /// kMaxOrderValue.
+  /// kMaxOrderValue, or which lacks a feature.
   Status ForAll(const std::function<void(std::span<const std::int64_t>)>& take) const;
 
   void Read(std::span<const std::uint64_t> rows, std::span<std::uint64_t> values) const override;
@@ -41,6 +41,9 @@ class SelectedValues final : public RowValues {
       : source_(std::move(source)),
         selection_(std::move(selection)),
         expression_(std::move(expression)) {}
+  /// A feature that an example lacks; empty if it lacks none. `read` has the columns of the
+  /// expression.
+  std::string LackedFeature(std::span<const std::vector<std::int64_t>> read, std::size_t i) const;
   /// A value, or why it is none, for an error. `read` has the columns of the expression.
   std::string Got(std::span<const std::vector<std::int64_t>> read, std::size_t i,
                   std::int64_t value) const;

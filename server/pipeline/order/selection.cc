@@ -63,7 +63,8 @@ Result<Selection> Selection::Make(const Source& source, const SplitPart& split_p
     const std::uint64_t count = std::min(kChunk, examples - first);
     std::vector<ColumnValues> wanted;
     for (std::size_t c = 0; c < filters.columns().size(); ++c) {
-      wanted.push_back({filters.columns()[c], std::span(values[c]).first(count)});
+      const ColumnRead& read = filters.columns()[c];
+      wanted.push_back({read.column, std::span(values[c]).first(count), read.presence});
     }
     if (label_column) wanted.push_back({*label_column, std::span(values.back()).first(count)});
     source.ReadColumns(ExampleId(first), wanted);

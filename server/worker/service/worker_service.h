@@ -70,6 +70,9 @@ class PlanProvider {
   /// Looks at the files in use. Returns true if files were damaged since the last call: plans that
   /// need them do not compile any more. May read whole files; `stop` ends that early.
   virtual bool CheckFiles(const std::stop_token& stop) = 0;
+  /// DataLoss if data that a plan was compiled over are damaged. They may lie elsewhere than its
+  /// datasets do by now. Cheap.
+  virtual Status CheckPlan(const Plan& plan) = 0;
   /// Returns names, sizes and digests of a dataset's files.
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
   /// What the plans keep of examples; nullptr: nothing.
@@ -200,9 +203,9 @@ class WorkerService final : public WorkerEndpoint,
   void WatchLoop() MILLRACE_EXCLUDES(mutex_);
   /// Waits until the machine wants the files looked at. Returns false when the service stops.
   bool WaitForLook() MILLRACE_EXCLUDES(mutex_);
-  std::map<std::string, v1::PipelineText> ReadyPlans() MILLRACE_EXCLUDES(mutex_);
-  /// Compiles the ready plans again and tells the machine which ones cannot be served any more,
-  /// because their files are damaged.
+  std::map<std::string, std::shared_ptr<const Plan>> ReadyPlans() MILLRACE_EXCLUDES(mutex_);
+  /// Tells the machine which ready plans cannot be served any more, because data that they were
+  /// compiled over are damaged.
   void CheckPlans() MILLRACE_EXCLUDES(mutex_);
 
   // worker_trace.cc: spans for a trace. Callers check first that a trace is taken, which costs one

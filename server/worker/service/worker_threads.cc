@@ -230,20 +230,22 @@ bool WorkerService::WaitForLook() {
   return !stopping_;
 }
 
-std::map<std::string, v1::PipelineText> WorkerService::ReadyPlans() {
+std::map<std::string, std::shared_ptr<const Plan>> WorkerService::ReadyPlans() {
   MutexLock lock(mutex_);
-  std::map<std::string, v1::PipelineText> ready;
+  std::map<std::string, std::shared_ptr<const Plan>> ready;
   for (const auto& [fingerprint, entry] : machine_.plans()) {
-    if (entry.phase == v1::READY) ready[fingerprint] = entry.spec.pipeline();
+    if (entry.phase == v1::READY && entry.plan != nullptr) ready[fingerprint] = entry.plan;
   }
   return ready;
 }
 
 void WorkerService::CheckPlans() {
-  for (const auto& [fingerprint, pipeline] : ReadyPlans()) {
-    const Status status = provider_->CompilePlan(pipeline).status();
+  for (const auto& [fingerprint, plan] : ReadyPlans()) {
+    const Status status = provider_->CheckPlan(*plan);
     MutexLock lock(mutex_);
     if (stopping_) return;
+    const auto kept = machine_.plans().find(fingerprint);
+    if (kept == machine_.plans().end() || kept->second.plan != plan) continue;
     if (status.code() == StatusCode::kDataLoss) {
       machine_.OnPlan(fingerprint, status, clock_->Now());
       Perform();

@@ -87,6 +87,12 @@ v1::RecordsIndex ToProto(const RecordsIndexContent& content) {
     to.set_records(from.records);
     to.set_largest(from.largest);
     to.set_others(from.others);
+    if (from.frames) to.set_frames(DigestBytes(*from.frames));
+    if (from.damage) {
+      to.mutable_damage()->set_records(from.damage->count);
+      to.mutable_damage()->set_first(from.damage->first);
+      to.mutable_damage()->set_content(DigestBytes(from.damage->content));
+    }
     for (const FeatureCounts& feature : from.features) {
       v1::RecordsFeature& counts = *to.add_features();
       counts.set_name(feature.name);
@@ -119,6 +125,12 @@ std::optional<RecordsIndexContent> FromProto(const v1::RecordsIndex& proto, bool
     to.records = from.records();
     to.largest = from.largest();
     to.others = from.others();
+    to.frames = DigestFrom(from.frames());
+    if (from.has_damage()) {
+      const std::optional<Digest128> sound = DigestFrom(from.damage().content());
+      if (!sound || from.damage().records() > from.records()) return std::nullopt;
+      to.damage = {from.damage().records(), from.damage().first(), *sound};
+    }
     for (const v1::RecordsFeature& feature : from.features()) {
       to.features.push_back(
           {feature.name(), feature.bytes(), feature.floats(), feature.integers()});
@@ -199,9 +211,11 @@ Result<std::shared_ptr<const RecordsIndex>> RecordsIndex::Open(const std::filesy
   if (std::memcmp(header.magic, kRecordsIndexMagic, sizeof(header.magic)) != 0) {
     return damaged("is no index of records");
   }
-  if (header.version != kRecordsIndexVersion || header.stride != kStride) {
-    return damaged(
-        fmt::format("has version {}, this build reads {}", header.version, kRecordsIndexVersion));
+  const bool known =
+      header.version == kRecordsIndexVersion || header.version == kDamagedRecordsIndexVersion;
+  if (!known || header.stride != kStride) {
+    return damaged(fmt::format("has version {}, this build reads {} and {}", header.version,
+                               kRecordsIndexVersion, kDamagedRecordsIndexVersion));
   }
   const std::span<const std::byte> rest = bytes.subspan(sizeof(header));
   if (header.file_bytes != bytes.size() || header.description_bytes > rest.size() ||
@@ -258,7 +272,10 @@ Status RecordsIndex::Write(const std::filesystem::path& path, const RecordsIndex
   }
   RecordsIndexHeader header = {};
   std::memcpy(header.magic, kRecordsIndexMagic, sizeof(header.magic));
-  header.version = kRecordsIndexVersion;
+  const bool any_damage =
+      std::any_of(content.files.begin(), content.files.end(),
+                  [](const RecordsFile& file) { return file.damage.has_value(); });
+  header.version = any_damage ? kDamagedRecordsIndexVersion : kRecordsIndexVersion;
   header.stride = kStride;
   header.description_bytes = bytes.size() - sizeof(header);
   bytes.resize(BeginOfOffsets(header.description_bytes), '\0');

@@ -24,6 +24,8 @@ namespace millrace {
 /// Every index of a records dataset begins with it.
 inline constexpr char kRecordsIndexMagic[8] = {'M', 'I', 'L', 'L', 'R', 'E', 'C', '\n'};
 inline constexpr std::uint32_t kRecordsIndexVersion = 1;
+/// The version of an index with damaged records, which older readers would take for sound ones.
+inline constexpr std::uint32_t kDamagedRecordsIndexVersion = 2;
 
 /// How many records have a feature, by the kind of its list.
 struct FeatureCounts {
@@ -35,13 +37,26 @@ struct FeatureCounts {
   std::uint64_t records() const { return bytes + floats + integers; }
 };
 
-/// A file of records, as it was indexed.
+/// The records of a file whose data have another checksum than the file says. All lengths are
+/// right, so the other records are found.
+struct DamagedRecords {
+  std::uint64_t count = 0;
+  std::string first;  // "at byte 489: record 2: checksum of the data"
+  Digest128 content;  // of the file as it is
+};
+
+/// A file of records, as it was indexed. If records of it are damaged, the digest is that of the
+/// file before, as far as this is known: an earlier index had it with the same frames.
 struct RecordsFile {
   IndexedFile file;
   std::uint64_t records = 0;
   std::uint64_t largest = 0;            // bytes of data of the largest record
   std::uint64_t others = 0;             // records whose data are no tf.train.Example
   std::vector<FeatureCounts> features;  // by the bytes of their names
+  /// The digest of the lengths of all records and of the checksums that the file has of their data;
+  /// none: an older index does not say. If it is equal, all sound records are equal.
+  std::optional<Digest128> frames = {};
+  std::optional<DamagedRecords> damage = {};
 };
 
 /// A bad file that an index leaves out.

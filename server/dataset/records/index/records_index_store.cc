@@ -51,7 +51,7 @@ class RecordsStore {
     }
     MILLRACE_ASSIGN_OR_RETURN(listing_, ListRecords(dir_));
     if (!options_.force) {
-      if (RecordsIndexPtr index = FindFitting()) return index;
+      if (RecordsIndexPtr index = FindFitting()) return Judge(std::move(index));
     }
     MILLRACE_ASSIGN_OR_RETURN(const LockedIndexPlace locked,
                               LockIndexPlace(dir_, places_, options_.stop, *logger_));
@@ -59,9 +59,10 @@ class RecordsStore {
     if (!options_.force) {
       // Another process may have built the index while it held the lock.
       MILLRACE_ASSIGN_OR_RETURN(listing_, ListRecords(dir_));
-      if (RecordsIndexPtr index = FindFitting()) return index;
+      if (RecordsIndexPtr index = FindFitting()) return Judge(std::move(index));
     }
-    return Build();
+    MILLRACE_ASSIGN_OR_RETURN(RecordsIndexPtr built, Build());
+    return Judge(std::move(built));
   }
 
  private:
@@ -71,6 +72,20 @@ class RecordsStore {
     std::optional<BadFile> bad;
     bool taken_over = false;
   };
+
+  /// The index, or the error about the damaged records of its files.
+  Result<RecordsIndexPtr> Judge(RecordsIndexPtr index) {
+    std::vector<BadFile> bad;
+    for (const RecordsFile& file : index->files()) {
+      if (file.damage) bad.push_back({file.file.name, file.damage->first});
+    }
+    if (bad.empty()) return index;
+    outcome_.bad = bad;
+    outcome_.with_damage = std::move(index);
+    return BadFilesStatus(
+        fmt::format("dataset {} (--skip-bad indexes without bad files)", dir_.string()),
+        std::move(bad));
+  }
 
   RecordsIndexPtr FindFitting() {
     why_ = "there is none";
@@ -102,6 +117,9 @@ class RecordsStore {
                          index.left_out().size());
     }
     std::map<std::string_view, const std::optional<FileIdentity>*> known;
+    for (const RecordsFile& file : index.files()) {
+      if (file.damage && options_.skip_bad) return file.file.name + " has damaged records";
+    }
     for (const RecordsFile& file : index.files()) known[file.file.name] = &file.file.identity;
     for (const LeftOutRecordsFile& file : index.left_out()) {
       known[file.file.name] = &file.identity;
@@ -137,6 +155,7 @@ class RecordsStore {
     RecordsIndexContent content;
     std::vector<std::vector<std::uint64_t>> offsets;
     std::vector<BadFile> bad = listing_.bad;
+    std::size_t damaged = 0;  // of the bad files, those with damaged records
     for (const BadFile& file : listing_.bad) content.left_out.push_back({file, std::nullopt});
     for (std::size_t i = 0; i < known.size(); ++i) {
       if (known[i].bad) {
@@ -144,11 +163,16 @@ class RecordsStore {
         content.left_out.push_back({*known[i].bad, listing_.identities[i]});
         continue;
       }
+      const RecordsFile& file = known[i].scanned.file;
+      if (file.damage) {
+        ++damaged;
+        bad.push_back({file.file.name, file.damage->first});
+      }
       content.files.push_back(known[i].scanned.file);
       offsets.push_back(known[i].scanned.offsets);
       outcome_.unchanged += known[i].taken_over ? 1 : 0;
     }
-    if (!bad.empty() && (!options_.skip_bad || content.files.empty())) {
+    if (bad.size() > damaged && (!options_.skip_bad || content.files.empty())) {
       outcome_.bad = bad;
       dataset += options_.skip_bad ? " (no file is left without the bad ones)"
                                    : " (--skip-bad indexes without bad files)";
@@ -182,22 +206,33 @@ class RecordsStore {
       Result<ScannedRecords> scanned =
           ScanRecords(dir_, listing_.names[i], listing_.identities[i], options_.stop,
                       [&progress](std::uint64_t done) { progress.Add(done); });
-      if (scanned.ok()) {
-        known[i].scanned = *std::move(scanned);
-      } else {
+      if (!scanned.ok()) {
         known[i].bad = BadFile{listing_.names[i], scanned.status().message()};
+      } else if (scanned->file.damage && options_.skip_bad) {
+        known[i].bad = BadFile{listing_.names[i], scanned->file.damage->first};
+      } else {
+        known[i].scanned = *std::move(scanned);
+        if (found != older.end()) KeepDigest(older_->files()[found->second], known[i].scanned.file);
       }
     });
     return known;
+  }
+
+  /// Lets a file with damaged records have the digest from before the damage, if it was the same
+  /// file apart from it.
+  static void KeepDigest(const RecordsFile& before, RecordsFile& now) {
+    if (!now.damage || !before.frames || before.frames != now.frames) return;
+    if (before.file.size == now.file.size) now.file.digest = before.file.digest;
   }
 
   /// Takes over what the older index says of a file, if the file is the same.
   bool TakeOver(std::uint32_t number, std::size_t place, Known& known) const {
     const RecordsFile& record = older_->files()[number];
     const FileIdentity& now = listing_.identities[place];
-    if (record.file.size != now.size) return false;
+    if (record.file.size != now.size || (record.damage && options_.skip_bad)) return false;
     if (!record.file.identity || !SameFile(*record.file.identity, now)) {
-      if (now.size == 0) return false;
+      // Whether records are damaged still has to be read.
+      if (now.size == 0 || record.damage) return false;
       const auto mapped =
           MappedFile::Open(dir_ / listing_.names[place], AccessPattern::kSequential);
       if (!mapped.ok() || !SameFile(mapped->identity(), now)) return false;
@@ -215,6 +250,13 @@ class RecordsStore {
                                   {"unchanged_files", outcome_.unchanged},
                                   {"records", index.records()},
                                   {"seconds", outcome_.seconds}});
+    for (const RecordsFile& file : index.files()) {
+      if (!file.damage) continue;
+      logger_->Warning("file has damaged records", {{"dataset", dir_.string()},
+                                                    {"file", Escaped(file.file.name)},
+                                                    {"records", file.damage->count},
+                                                    {"first", file.damage->first}});
+    }
     for (const LeftOutRecordsFile& file : index.left_out()) {
       logger_->Warning("file left out", {{"dataset", dir_.string()},
                                          {"file", Escaped(file.file.name)},
@@ -275,7 +317,10 @@ Status VerifyRecords(const fs::path& dir, const RecordsIndex& index,
   ParallelFor(options.threads, index.files().size(), [&](std::size_t f) {
     if (options.stop.stop_requested()) return;
     const IndexedFile& file = index.files()[f].file;
-    std::string difference = DifferenceFromIndex(dir / file.name, file.size, file.digest);
+    const std::optional<DamagedRecords>& damage = index.files()[f].damage;
+    std::string difference =
+        DifferenceFromIndex(dir / file.name, file.size, damage ? damage->content : file.digest);
+    if (difference.empty() && damage) difference = damage->first;
     progress.Add(file.size);
     if (difference.empty()) return;
     MutexLock lock(mutex);

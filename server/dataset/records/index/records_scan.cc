@@ -31,7 +31,7 @@ char AsciiLower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A
 /// copies that are not in use, indexes, checksums, texts.
 bool IsBesideRecords(std::string_view name) {
   constexpr std::array<std::string_view, 14> kEndings = {
-      "~",    ".tmp",    ".part", ".bak",  ".idx", ".index", ".md5",
+      "~",     ".tmp",    ".part", ".bak",  ".idx", ".index", ".md5",
       ".sha1", ".sha256", ".crc",  ".json", ".txt", ".md",    ".csv"};
   return std::any_of(kEndings.begin(), kEndings.end(),
                      [name](std::string_view ending) { return name.ends_with(ending); });
@@ -90,10 +90,9 @@ bool IsRecordsFileOrImport(std::string_view last) {
 }
 
 Result<DatasetListing> ListRecords(const std::filesystem::path& dir) {
-  MILLRACE_ASSIGN_OR_RETURN(
-      DatasetListing listing,
-      ListDataset(dir, IsRecordsFileOrImport,
-                  "file of records (*tfrecord*, *.tfrec, *-NNNNN-of-NNNNN)"));
+  MILLRACE_ASSIGN_OR_RETURN(DatasetListing listing,
+                            ListDataset(dir, IsRecordsFileOrImport,
+                                        "file of records (*tfrecord*, *.tfrec, *-NNNNN-of-NNNNN)"));
   for (const std::string& name : listing.names) {
     const std::filesystem::path journal = dir / name;
     if (journal.filename() != kUnfinishedImport) continue;
@@ -136,16 +135,26 @@ Result<ScannedRecords> ScanRecords(const std::filesystem::path& dir, const std::
   file.file.identity = mapped.identity();
   const std::span<const std::byte> bytes = mapped.bytes();
   FeatureCounter features;
+  Xxh3Stream frames;
+  DamagedRecords damage;
   std::uint64_t hashed = 0;
   for (std::uint64_t offset = 0; offset < bytes.size();) {
-    const FramedRecord record = ReadRecord(bytes, offset);
+    FramedRecord record = ReadRecord(bytes, offset);
     if (record.fault != RecordFault::kSound) {
       MILLRACE_RETURN_IF_ERROR(mapped.CheckIntact());
-      return DataLoss(
-          fmt::format("at byte {}: {}", offset, DescribeFault(file.records, record.fault)));
+      if (damage.first.empty()) {
+        damage.first =
+            fmt::format("at byte {}: {}", offset, DescribeFault(file.records, record.fault));
+      }
+      if (record.fault != RecordFault::kDataChecksum) return DataLoss(damage.first);
+      ++damage.count;
+      record = ReadRecord(bytes, offset, /*check_data=*/false);
+    } else if (!features.Add(record.data)) {
+      ++file.others;
     }
     if (file.records % RecordsIndex::kStride == 0) scanned.offsets.push_back(offset);
-    if (!features.Add(record.data)) ++file.others;
+    frames.Update(bytes.subspan(offset, kRecordHeaderBytes));
+    frames.Update(bytes.subspan(record.next - kRecordFooterBytes, kRecordFooterBytes));
     file.largest = std::max<std::uint64_t>(file.largest, record.data.size());
     ++file.records;
     offset = record.next;
@@ -158,6 +167,11 @@ Result<ScannedRecords> ScanRecords(const std::filesystem::path& dir, const std::
   MILLRACE_RETURN_IF_ERROR(mapped.CheckIntact());
   file.features = features.Take();
   file.file.digest = hash.Finish();
+  file.frames = frames.Finish();
+  if (damage.count > 0) {
+    damage.content = file.file.digest;
+    file.damage = std::move(damage);
+  }
   return scanned;
 }
 

@@ -36,9 +36,10 @@ struct ScannedRecords {
   std::vector<std::uint64_t> offsets;  // those that an index keeps
 };
 
-/// Reads a file of the dataset in `dir`. `identity` is its own. DataLoss if it is damaged: the
-/// message begins with "at byte N: " if a place is known. Cancelled. `progress` is called with
-/// bytes.
+/// Reads a file of the dataset in `dir`. `identity` is its own. Records whose data have a wrong
+/// checksum are counted (RecordsFile::damage). DataLoss for any other damage: the message begins
+/// with "at byte N: " if a place is known, and names the first fault. Cancelled. `progress` is
+/// called with bytes.
 Result<ScannedRecords> ScanRecords(const std::filesystem::path& dir, const std::string& name,
                                    const FileIdentity& identity, const std::stop_token& stop,
                                    const std::function<void(std::uint64_t)>& progress);

@@ -130,7 +130,9 @@ class RecordsKind final : public DatasetKind {
     } else if (!outcome.bad.empty()) {
       for (const BadFile& file : outcome.bad) opened.damaged.push_back(file.name);
       opened.bad_files = outcome.bad.size();
-      usable = RecordsIndexOfBetterDays(dir, options, opened.damaged);
+      usable = outcome.with_damage != nullptr
+                   ? outcome.with_damage
+                   : RecordsIndexOfBetterDays(dir, options, opened.damaged);
     }
     if (usable) opened.dataset = std::make_shared<const RecordsDataset>(dir, std::move(usable));
     return opened;

@@ -59,7 +59,7 @@ struct Sampled {
   std::string Type(bool lacking) const {
     if (kinds.size() != 1) return {};
     if (*kinds.begin() == FeatureKind::kBytes) {
-      if (values.least != 1 || values.most != 1) return {};
+      if (values.least != 1 || values.most != 1) return "str[*]";
       if (is_text) return "str";
       const bool fixed = bytes.is_one() && bytes.least > 0 && !lacking;
       return fixed ? fmt::format("bytes[{}]", bytes.least) : "bytes[*]";
@@ -138,11 +138,10 @@ std::string SuggestSource(const RecordsDataset& dataset) {
     const std::string name = TensorName(names[f], taken);
     // An absent ragged feature is empty; others need a default.
     const bool needs_default = lacking && type != "str" && !type.ends_with("[*]");
-    tensors.push_back(
-        name == names[f] && !needs_default
-            ? fmt::format("{}: {}", name, Quoted(type))
-            : fmt::format("{}: {{feature: {}, type: {}{}}}", name, JsonText(names[f]), Quoted(type),
-                          needs_default ? ", default: 0" : ""));
+    tensors.push_back(name == names[f] && !needs_default
+                          ? fmt::format("{}: {}", name, Quoted(type))
+                          : fmt::format("{}: {{feature: {}, type: {}{}}}", name, JsonText(names[f]),
+                                        Quoted(type), needs_default ? ", default: 0" : ""));
   }
   if (tensors.empty()) return text;
   return text + fmt::format("source: {{records: {{{}}}}}\n", fmt::join(tensors, ", "));

@@ -12,12 +12,13 @@
 
 #include "common/json/json.h"
 #include "server/dataset/dataset_files.h"
-#include "server/dataset/declared_tensors.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::string_view kLongForm = "{feature: \"…\", type: \"…\", default: …}";
+/// The type of lists of texts.
+constexpr std::string_view kTexts = "str[*]";
 
 std::string KindWord(FeatureKind kind) {
   switch (kind) {
@@ -33,16 +34,27 @@ std::string KindWord(FeatureKind kind) {
   return "nothing";
 }
 
-Result<TensorType> ReadType(const Json& value) {
+/// Reads a type into the feature.
+Status ReadType(const Json& value, RecordFeature& feature) {
   if (!value.is_string()) {
     return InvalidArgument(
         fmt::format("expected a type such as int64, \"float32[*, 80]\" or \"bytes[194]\", got {}",
                     value.ToText()));
   }
   const std::string text = value.AsString();
-  Result<TensorType> type = ParseTensorType(text);
+  std::string dense = text;
+  std::erase(dense, ' ');
+  feature.texts = dense == kTexts;
+  if (dense.starts_with("str[") && !feature.texts) {
+    return InvalidArgument(fmt::format(
+        "the type \"{}\": expected str, which is one text, or \"{}\", any number of texts; a fixed "
+        "number of texts is no type: read them as \"{}\"",
+        text, kTexts, kTexts));
+  }
+  Result<TensorType> type = ParseTensorType(feature.texts ? "str" : text);
   if (!type.ok()) return type.status().WithContext(fmt::format("the type \"{}\"", text));
-  return type;
+  feature.type = *std::move(type);
+  return OkStatus();
 }
 
 Result<FeatureKind> KindOf(const TensorType& type) {
@@ -79,19 +91,29 @@ bool AppendDefault(const Json& value, FeatureKind kind, std::vector<std::byte>& 
   return false;
 }
 
-/// The fallback of a feature with this default.
-Result<std::vector<std::byte>> ReadDefault(const Json& value, const RecordFeature& feature) {
+/// Appends a text of a default. False if it is none.
+bool AppendText(const Json& value, std::vector<std::byte>& row,
+                std::vector<std::uint32_t>& lengths) {
+  if (!value.is_string()) return false;
+  const std::string text = value.AsString();
+  const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
+  row.insert(row.end(), bytes, bytes + text.size());
+  lengths.push_back(static_cast<std::uint32_t>(text.size()));
+  return true;
+}
+
+/// Reads the default of a feature, whose type is known.
+Status ReadDefault(const Json& value, RecordFeature& feature) {
   const std::uint64_t unit = feature.type.UnitElements();
   std::vector<std::byte> row;
+  std::vector<std::uint32_t> lengths;
   std::uint64_t values = 0;
   bool fits = true;
-  if (feature.kind == FeatureKind::kBytes) {
-    fits = value.is_string();
-    if (fits) {
-      const std::string text = value.AsString();
-      const auto* const bytes = reinterpret_cast<const std::byte*>(text.data());
-      row.assign(bytes, bytes + text.size());
-    }
+  if (feature.texts && value.is_array()) {
+    for (const Json& one : value.AsArray()) fits = fits && AppendText(one, row, lengths);
+    values = row.size();
+  } else if (feature.kind == FeatureKind::kBytes) {
+    fits = AppendText(value, row, lengths);
     values = row.size();
   } else if (value.is_array()) {
     for (const Json& one : value.AsArray()) fits = fits && AppendDefault(one, feature.kind, row);
@@ -101,9 +123,13 @@ Result<std::vector<std::byte>> ReadDefault(const Json& value, const RecordFeatur
     values = feature.type.ragged ? 1 : unit;
   }
   fits = fits && (feature.type.ragged ? values % unit == 0 : values == unit);
-  if (fits) return row;
-  return InvalidArgument(fmt::format("the default {} does not fit the type {}", value.ToText(),
-                                     TensorTypeText(feature.type)));
+  if (!fits) {
+    return InvalidArgument(
+        fmt::format("the default {} does not fit the type {}", value.ToText(), feature.TypeText()));
+  }
+  feature.fallback = std::move(row);
+  if (feature.texts) feature.fallback_lengths = std::move(lengths);
+  return OkStatus();
 }
 
 /// An error about `.name`, or about what stands below it.
@@ -141,17 +167,14 @@ Result<RecordFeature> ReadFeature(const std::string& name, const Json& value) {
     }
   }
   const std::string type_path = value.is_object() ? name + ".type" : name;
-  Result<TensorType> read = ReadType(*type);
-  if (!read.ok()) return AtPath(type_path, read.status());
-  feature.type = *std::move(read);
+  if (Status read = ReadType(*type, feature); !read.ok()) return AtPath(type_path, read);
   const Result<FeatureKind> kind = KindOf(feature.type);
   if (!kind.ok()) return AtPath(type_path, kind.status());
   feature.kind = *kind;
   if (feature.type.ragged) feature.fallback.emplace();
   if (fallback != nullptr) {
-    auto row = ReadDefault(*fallback, feature);
-    if (!row.ok()) return AtPath(name + ".default", row.status());
-    feature.fallback = *std::move(row);
+    const Status read = ReadDefault(*fallback, feature);
+    if (!read.ok()) return AtPath(name + ".default", read);
   }
   return feature;
 }
@@ -177,6 +200,10 @@ std::string DescribeFeatures(const RecordsIndex& index) {
 
 }  // namespace
 
+std::string RecordFeature::TypeText() const {
+  return texts ? std::string(kTexts) : TensorTypeText(type);
+}
+
 Result<std::vector<RecordFeature>> ReadRecordFeatures(const ParamValue& value) {
   MILLRACE_ASSIGN_OR_RETURN(const Json tree, Json::Parse(std::get<ParamTree>(value).json));
   if (!tree.is_object() || tree.AsObject().empty()) {
@@ -190,7 +217,7 @@ Result<std::vector<RecordFeature>> ReadRecordFeatures(const ParamValue& value) {
     MILLRACE_ASSIGN_OR_RETURN(features.emplace_back(), ReadFeature(name, below));
   }
   std::vector<DeclaredTensor> declared;
-  for (const RecordFeature& feature : features) declared.push_back({feature.tensor, feature.type});
+  for (const RecordFeature& feature : features) declared.push_back(feature.Declared());
   const auto tensors = DeclareTensors(declared, 1);
   if (!tensors.ok()) {
     return InvalidArgument("." + tensors.status().message());
@@ -220,7 +247,7 @@ Status CheckFeaturesOccur(std::span<const RecordFeature> features, const Records
     return InvalidArgument(fmt::format(
         "source.records.{}: the feature '{}' holds {} in every record that has it, its type here "
         "is {}",
-        feature.tensor, Escaped(feature.feature), KindWord(holds), TensorTypeText(feature.type)));
+        feature.tensor, Escaped(feature.feature), KindWord(holds), feature.TypeText()));
   }
   return OkStatus();
 }

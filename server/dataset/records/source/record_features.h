@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "common/base/result.h"
 #include "common/tensor/tensor_type.h"
+#include "server/dataset/declared_tensors.h"
 #include "server/dataset/records/format/example_parser.h"
 #include "server/dataset/records/index/records_index.h"
 #include "server/pipeline/graph/stage.h"
@@ -22,10 +24,17 @@ struct RecordFeature {
   std::string tensor;
   std::string feature;  // its name in tf.train.Example
   TensorType type;      // of bytes (uint8), int64 or float32
+  bool texts = false;   // `str[*]`: a row is a list of texts. The type is that of their bytes
   FeatureKind kind = FeatureKind::kBytes;
   /// The row of a record without the feature, or the one value that fills a dense row; none: such a
   /// record is bad. A ragged tensor's row is then empty, if nothing else was said.
   std::optional<std::vector<std::byte>> fallback;
+  /// Of the texts in the fallback, if these are a list.
+  std::vector<std::uint32_t> fallback_lengths = {};
+
+  /// The type as a pipeline writes it, but for bytes: "float32[*, 80]", "uint8[194]", "str[*]".
+  std::string TypeText() const;
+  DeclaredTensor Declared() const { return {tensor, type, texts}; }
 };
 
 /// Reads the value of `records`. InvalidArgument that begins with ".name: " or ".name.key: ".

@@ -66,10 +66,15 @@ std::string RecordRows::Check(std::span<const std::byte> data) {
     if (rows_[f].absent) {
       if (!feature.fallback) return fmt::format("feature {} is missing", feature.tensor);
       rows_[f].elements = feature.type.ragged ? feature.fallback->size() / rows_[f].row_bytes : 1;
+      rows_[f].texts = feature.fallback_lengths.size();
       continue;
     }
     if (parsed.kind() != feature.kind) {
       return fmt::format("feature {} has another type", feature.tensor);
+    }
+    if (feature.texts) {
+      MeasureTexts(f);
+      continue;
     }
     const bool bytes = feature.kind == FeatureKind::kBytes;
     if (bytes && parsed.count() != 1) {
@@ -81,6 +86,14 @@ std::string RecordRows::Check(std::span<const std::byte> data) {
     rows_[f].elements = feature.type.ragged ? count / unit : 1;
   }
   return {};
+}
+
+void RecordRows::MeasureTexts(std::size_t f) {
+  Row& row = rows_[f];
+  const auto texts = parser_.feature(row.parsed).bytes();
+  row.texts = texts.size();
+  row.elements = 0;
+  for (const std::span<const std::byte> text : texts) row.elements += text.size();
 }
 
 std::span<const std::byte> RecordRows::BytesOf(std::size_t f) const {
@@ -99,10 +112,31 @@ std::span<const std::byte> RecordRows::BytesOf(std::size_t f) const {
   return {};
 }
 
+void RecordRows::WriteTexts(std::size_t f, BatchWriter& writer) const {
+  const Row& row = rows_[f];
+  const RecordFeature& feature = features_[f];
+  std::byte* to = writer.AppendRows(tensors_.numbers[f], row.elements).data();
+  // No text has more bytes than all have together.
+  auto* lengths = writer.AppendRoom<std::uint32_t>(tensors_.LengthsOf(f), row.texts, row.elements);
+  if (row.absent) {
+    std::copy(feature.fallback->begin(), feature.fallback->end(), to);
+    std::copy(feature.fallback_lengths.begin(), feature.fallback_lengths.end(), lengths);
+    return;
+  }
+  for (const std::span<const std::byte> text : parser_.feature(row.parsed).bytes()) {
+    to = std::copy(text.begin(), text.end(), to);
+    *lengths++ = static_cast<std::uint32_t>(text.size());
+  }
+}
+
 void RecordRows::Write(ExampleId id, BatchWriter& writer) const {
   writer.AppendOne(tensors_.example_id, static_cast<std::int64_t>(id.value()));
   for (std::size_t f = 0; f < rows_.size(); ++f) {
     const Row& row = rows_[f];
+    if (features_[f].texts) {
+      WriteTexts(f, writer);
+      continue;
+    }
     if (row.elements == 0) continue;
     const std::span<std::byte> room = writer.AppendRows(tensors_.numbers[f], row.elements);
     const std::span<const std::byte> bytes = BytesOf(f);

@@ -35,11 +35,16 @@ class RecordRows {
     std::size_t parsed = 0;       // the number of the feature in the parser
     std::uint64_t row_bytes = 0;  // of a dense tensor's row, or of an element
     std::uint64_t elements = 0;   // of the row; 1 if the tensor is dense
+    std::size_t texts = 0;        // in the row, if it is a list of these
     bool absent = false;
   };
 
-  /// The bytes of a feature's row. REQUIRES: as Write.
+  /// The bytes of a feature's row, which is no list of texts. REQUIRES: as Write.
   std::span<const std::byte> BytesOf(std::size_t feature) const;
+  /// Counts the texts of a row, and their bytes.
+  void MeasureTexts(std::size_t feature);
+  /// Appends a row of texts and their lengths. REQUIRES: as Write.
+  void WriteTexts(std::size_t feature, BatchWriter& writer) const;
 
   const std::vector<RecordFeature>& features_;
   const DeclaredTensors& tensors_;

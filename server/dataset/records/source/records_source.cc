@@ -41,6 +41,8 @@ class RecordsSource final : public Source {
       excluded_.push_back(std::find(excluded.begin(), excluded.end(), file.file.name) !=
                           excluded.end());
       excludes_any_ = excludes_any_ || excluded_.back();
+      if (!file.damage || excluded_.back() || drops_) continue;
+      refused_.push_back(static_cast<std::uint32_t>(excluded_.size() - 1));
     }
   }
 
@@ -81,6 +83,7 @@ class RecordsSource final : public Source {
   const std::vector<std::string> columns_;
   std::vector<bool> excluded_;  // for each file
   bool excludes_any_ = false;
+  std::vector<std::uint32_t> refused_;  // files with damaged records that are not dropped
   /// Sizes of records were wanted that could not be read, so what goes by them is wrong.
   mutable std::atomic<bool> lacks_sizes_{false};
   const ExpandSpec expand_{1, Symmetrization::kDirected, false};
@@ -145,13 +148,24 @@ Status RecordsSource::CheckIntact() const {
   std::vector<std::string> excluded;
   std::vector<std::string> needed;
   std::string what;
+  bool single_records = true;  // are all that is damaged
+  const auto need = [&](const std::string& name, const std::string& why) {
+    needed.push_back(name);
+    what += fmt::format("{}{}: {}", what.empty() ? "" : "; ", name, why);
+  };
   for (const DamagedFile& damage : damages) {
     if (damage.file == DamagedFile::kIndex) {
       return DamagedIndexStatus(dataset_->dir().string(), damage);
     }
     if (excluded_[damage.file]) continue;
-    needed.push_back(damage.name);
-    what += fmt::format("{}{}: {}", what.empty() ? "" : "; ", damage.name, damage.what);
+    single_records = false;
+    need(damage.name, damage.what);
+  }
+  for (const std::uint32_t f : refused_) {
+    const RecordsFile& file = dataset_->index().files()[f];
+    const bool known = std::any_of(damages.begin(), damages.end(),
+                                   [f](const DamagedFile& damage) { return damage.file == f; });
+    if (!known) need(file.file.name, file.damage->first);
   }
   if (needed.empty() && lacks_sizes_.load()) {
     return DataLoss(fmt::format(
@@ -165,7 +179,11 @@ Status RecordsSource::CheckIntact() const {
   for (std::size_t f = 0; f < excluded_.size(); ++f) {
     if (excluded_[f]) excluded.push_back(dataset_->index().files()[f].file.name);
   }
-  return DamagedFilesStatus(dataset_->dir().string(), what, excluded, needed);
+  const Status status = DamagedFilesStatus(dataset_->dir().string(), what, excluded, needed);
+  if (!single_records) return status;
+  return DataLoss(status.message() +
+                  "; or, to go on without the damaged records alone, `on_error: drop` beside "
+                  "`records`");
 }
 
 std::uint64_t RecordsSource::max_example_bytes() const {
@@ -182,6 +200,8 @@ std::uint64_t RecordsSource::max_example_bytes() const {
     // A byte of a packed list can be an integer, which takes 8.
     bytes += std::max<std::uint64_t>(largest * (feature.kind == FeatureKind::kInt64 ? 8 : 1),
                                      feature.fallback ? feature.fallback->size() : 0);
+    // A text takes 2 bytes more than it has, and the number of its bytes takes 4.
+    if (feature.texts) bytes += std::max(largest * 2, feature.fallback_lengths.size() * 4);
   }
   return bytes;
 }
@@ -240,8 +260,8 @@ class RecordReader final : public ExampleReader {
     MILLRACE_RETURN_IF_ERROR(source_.dataset().Find(ids, places_));
     for (const PlacedRecord& place : places_) Touch(place);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      MILLRACE_ASSIGN_OR_RETURN(const auto data, source_.dataset().Read(places_[i]));
-      const std::string fault = rows_.Check(data);
+      MILLRACE_ASSIGN_OR_RETURN(const auto data, DataOf(places_[i]));
+      const std::string fault = data ? rows_.Check(*data) : "checksum of the data";
       if (fault.empty()) {
         rows_.Write(ids[i], writer);
       } else if (source_.drops()) {
@@ -251,6 +271,13 @@ class RecordReader final : public ExampleReader {
       }
     }
     return OkStatus();
+  }
+
+  /// The data of a record; empty if their checksum is wrong and such records are dropped.
+  Result<std::optional<std::span<const std::byte>>> DataOf(const PlacedRecord& place) const {
+    if (source_.drops()) return source_.dataset().ReadSound(place);
+    MILLRACE_ASSIGN_OR_RETURN(const std::span<const std::byte> data, source_.dataset().Read(place));
+    return std::optional(data);
   }
 
   /// Reads a byte of each of the first lines of a record. Many such reads wait for memory together,
@@ -294,14 +321,16 @@ Result<std::shared_ptr<const Source>> MakeRecordsSource(std::shared_ptr<const Da
   const Status occur = CheckFeaturesOccur(features, records->index());
   if (!occur.ok()) return AtKey(parts, occur);
   std::vector<DeclaredTensor> declared;
-  for (const RecordFeature& feature : features) declared.push_back({feature.tensor, feature.type});
+  for (const RecordFeature& feature : features) declared.push_back(feature.Declared());
   MILLRACE_ASSIGN_OR_RETURN(DeclaredTensors tensors, DeclareTensors(declared, records->examples()));
   const auto on_error = part.options.find(kOnError);
   const bool drops =
       on_error != part.options.end() && on_error->second == ParamValue(std::string("drop"));
-  return std::shared_ptr<const Source>(
-      std::make_shared<RecordsSource>(std::move(records), std::move(features), std::move(tensors),
-                                      parts.Get<ExcludePart>().files, drops));
+  auto source = std::make_shared<const RecordsSource>(std::move(records), std::move(features),
+                                                      std::move(tensors),
+                                                      parts.Get<ExcludePart>().files, drops);
+  MILLRACE_RETURN_IF_ERROR(source->CheckIntact());
+  return std::shared_ptr<const Source>(std::move(source));
 }
 
 }  // namespace
@@ -310,8 +339,8 @@ SourceTable RecordsSources() {
   Parameter features;
   features.types = {ParamType::kTree};
   features.help =
-      "tensors and their types, such as {d: \"bytes[194]\", s: int64, x: \"float32[*, 80]\"}, or "
-      "{name: {feature: \"image/label\", type: int64, default: 0}}";
+      "tensors and their types, such as {d: \"bytes[194]\", s: int64, x: \"float32[*, 80]\", "
+      "tags: \"str[*]\"}, or {name: {feature: \"image/label\", type: int64, default: 0}}";
   features.check = [](const ParamValue& value) { return ReadRecordFeatures(value).status(); };
   Parameter on_error;
   on_error.name = kOnError;
@@ -319,7 +348,9 @@ SourceTable RecordsSources() {
   on_error.default_value = std::string("fail");
   on_error.allowed = {"fail", "drop"};
   on_error.in_order = false;
-  on_error.help = "what a record that does not fit the types does";
+  on_error.help =
+      "what a record does that does not fit the types; drop also drops those whose data have a "
+      "wrong checksum";
   SourceType records;
   records.name = kRecordsKind;
   records.help = "a record";

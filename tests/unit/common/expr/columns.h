@@ -30,7 +30,9 @@ Column MakeColumn(std::string name, DType dtype, const std::vector<T>& values, b
 inline Result<Expression> CompileOver(std::string_view text, const std::vector<Column>& columns,
                                       const ExpressionConstants& constants = {}) {
   std::vector<ExpressionInput> inputs;
-  for (const Column& column : columns) inputs.push_back(column.input);
+  for (const Column& column : columns) {
+    if (!column.input.presence) inputs.push_back(column.input);
+  }
   return Expression::Compile(text, inputs, constants);
 }
 
@@ -41,7 +43,9 @@ inline std::vector<std::byte> RunOver(const Expression& expression,
   std::vector<std::span<const std::byte>> in;
   for (const ExpressionInput& input : expression.inputs()) {
     for (const Column& column : columns) {
-      if (column.input.name == input.name) in.emplace_back(column.bytes);
+      if (column.input.name == input.name && column.input.presence == input.presence) {
+        in.emplace_back(column.bytes);
+      }
     }
   }
   std::vector<std::byte> out(expression.Count(rows) * DTypeSize(expression.type()));

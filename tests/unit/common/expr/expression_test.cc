@@ -239,6 +239,40 @@ TEST_CASE("NaN is true, and every NaN is written as the same one", "[expr]") {
   }
 }
 
+TEST_CASE("a comparison with an optional input is false in rows without a value", "[expr]") {
+  std::vector<Column> columns = {MakeColumn("x", DType::kInt64, std::vector<std::int64_t>{1, 0}),
+                                 MakeColumn("y", DType::kFloat32, std::vector<float>{0, 0.5f}),
+                                 MakeColumn("x", DType::kInt64, std::vector<std::int64_t>{1, 0}),
+                                 MakeColumn("y", DType::kInt64, std::vector<std::int64_t>{0, 1}),
+                                 MakeColumn("z", DType::kInt64, std::vector<std::int64_t>{7, 7})};
+  columns[0].input.optional = columns[1].input.optional = true;
+  columns[2].input.presence = columns[3].input.presence = true;
+  const auto run = [&](const std::string& text) {
+    const auto got = Run<std::uint8_t>(text, columns, {.rows = 2});
+    return std::to_string(got[0]) + std::to_string(got[1]);
+  };
+  for (const char* text : {"x == x", "x != 5", "x < 7", "7 > x", "0 <= x * 0", "max(x, z) == z",
+                           "(x ? z : z) == 7", "-x <= 0", "int64(float64(x)) < 2"}) {
+    CHECK(text + run(text) == text + std::string("10"));
+  }
+  CHECK(run("y == 0.5") == "01");
+  CHECK(run("x + y < 100") == "00");
+  CHECK(run("x == 1 || y == 0.5") == "11");
+  CHECK(run("x == 1 && y == 0.5") == "00");
+  CHECK(run("z == 7 && z != 8") == "11");
+  // The result of a comparison is a value of its own.
+  CHECK(run("!(x == 5)") == "11");
+  CHECK(run("(x == 0) == 0") == "11");
+  CHECK(run("!x") == "01");
+}
+
+TEST_CASE("an optional input is read with the input that says where it has a value", "[expr]") {
+  ExpressionInput x{.name = "x", .optional = true};
+  const auto expression = Expression::Compile("x > 1 && x < 5", {{x}});
+  REQUIRE(expression.ok());
+  CHECK(expression->inputs() == std::vector<ExpressionInput>{x, {.name = "x", .presence = true}});
+}
+
 TEST_CASE("small floats compute as float32", "[expr]") {
   const std::vector<Column> columns = {
       MakeColumn("h", DType::kFloat16, std::vector<std::uint16_t>{0x3555}),

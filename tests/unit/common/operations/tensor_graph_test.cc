@@ -203,6 +203,19 @@ TEST_CASE("a padded output is followed by its lengths", "[graph]") {
   CHECK(OutputNames(TensorGraph::Bind(text).value()) == Names{"a", "a.length"});
 }
 
+TEST_CASE("a list of texts is followed by the lengths of its texts", "[graph]") {
+  TensorGraphText text = Text({Cast("a", "data")});
+  text.sources.push_back({"data.lengths", ParseTensorType("uint32[*]").value()});
+  CHECK(OutputNames(TensorGraph::Bind(text).value()) ==
+        Names{"x", "target/y", "data.lengths", "a"});
+  text.outputs = {{"data", "a"}};
+  CHECK(OutputNames(TensorGraph::Bind(text).value()) == Names{"data", "data.lengths", "a"});
+  text.outputs = {{"data.lengths", "data"}};
+  CHECK(OutputNames(TensorGraph::Bind(text).value()) == Names{"data", "data.lengths"});
+  text.outputs = {{"data.lengths", "a"}};
+  CHECK(OutputNames(TensorGraph::Bind(text).value()) == Names{"data.lengths", "a"});
+}
+
 TEST_CASE("operations that follow one another run as one loop", "[graph]") {
   TensorGraphText text;
   text.sources = {{"d", ParseTensorType("bytes[194]").value()}};

@@ -54,7 +54,10 @@ TEST_CASE("an error in a type's text names its column", "[tensor]") {
   CHECK(ErrorOf("float32[8]x") == "column 11: expected the end of the type");
   CHECK(ErrorOf("bytes") == "column 1: expected bytes[n] or bytes[*]");
   CHECK(ErrorOf("bytes[*, 3]") == "column 1: expected bytes[n] or bytes[*]");
-  CHECK(ErrorOf("str[3]") == "column 4: expected the end of the type");
+  CHECK(ErrorOf("str[*]") ==
+        "column 4: expected the end of the type: str is one text; lists of texts, str[*], are "
+        "features of records only");
+  CHECK(ErrorOf("str 3") == "column 5: expected the end of the type");
   CHECK(ErrorOf("uint8[65536, 65536]") ==
         "column 1: expected at most 268435456 values in a row or element");
   CHECK(ErrorOf("uint8[1,1,1,1,1,1,1,1]") == "column 1: expected at most 7 fixed axes, got 8");

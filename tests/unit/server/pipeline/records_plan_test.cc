@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/hash.h"
@@ -159,6 +161,31 @@ TEST_CASE("a bad record fails its batch, is dropped, or is excluded", "[records_
   CHECK(dropped == rest(kScores, "batch: {size: 8, remainder: keep}\nexclude: {examples: [2]}\n"));
 }
 
+TEST_CASE("a record with a wrong checksum of its data stops all plans but those that drop it",
+          "[records_plan]") {
+  RecordPlans plans([](const std::filesystem::path& dir) {
+    WriteNumberRecords(dir / "a.tfrecord", 0, 17);
+    WriteNumberRecords(dir / "b.tfrecord", 20, 10);
+    FlipByte(dir / "a.tfrecord", 13);
+  });
+  const std::string error = plans.ErrorOf(kScores);
+  CHECK_THAT(error, Contains("has damaged files (a.tfrecord: at byte 0: record 0: checksum of the "
+                             "data); put them back"));
+  CHECK_THAT(error, Contains("write `exclude: {files: [\"a.tfrecord\"]}`; or, to go on without the "
+                             "damaged records alone, `on_error: drop` beside `records`"));
+  const auto ids = [&](const std::string& source, const std::string& more) {
+    std::vector<std::uint64_t> all = IdsOf(
+        ReadEpoch(*plans.MustCompile(source, "batch: {size: 8, remainder: keep}\n" + more), 0, 1));
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  std::vector<std::uint64_t> sound(26);
+  std::iota(sound.begin(), sound.end(), 1);
+  CHECK(ids("{records: {s: int64}, on_error: drop}", "") == sound);
+  CHECK(ids(kScores, "exclude: {files: [a.tfrecord]}\n") ==
+        std::vector<std::uint64_t>(sound.begin() + 16, sound.end()));
+}
+
 TEST_CASE("an excluded file's records keep their places and are dropped there", "[records_plan]") {
   RecordPlans plans = NumberFiles();
   const auto batches =
@@ -232,6 +259,172 @@ TEST_CASE("the length of a ragged feature is measured, for filters and buckets",
               bounds[static_cast<std::size_t>(*of.begin())] <=
           45);
   }
+}
+
+/// Ten records; number i has i % 4 texts of i bytes.
+RecordPlans TextLists() {
+  return RecordPlans([](const std::filesystem::path& dir) {
+    std::vector<std::string> data;
+    for (std::size_t i = 0; i < 10; ++i) {
+      const std::string text(i, 'x');
+      data.push_back(ExampleOf([&](ExampleBuilder& builder) {
+        builder.AddBytes("t", std::vector<std::string_view>(i % 4, text));
+      }));
+    }
+    WriteRecords(dir / "a.tfrecord", data);
+  });
+}
+const std::string kTexts = "{records: {t: \"str[*]\"}}";
+
+TEST_CASE("lists of texts are filtered by their bytes and by their number", "[records_plan]") {
+  RecordPlans plans = TextLists();
+  const auto ids_of = [&](const std::string& where) {
+    std::vector<std::uint64_t> ids = IdsOf(ReadEpoch(
+        *plans.MustCompile(
+            kTexts, "batch: {size: 8, remainder: keep}\nfilter: {where: \"" + where + "\"}\n"),
+        0, 1));
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  };
+  CHECK(ids_of("t.lengths.length == 3") == std::vector<std::uint64_t>{3, 7});
+  CHECK(ids_of("t.length > 9") == std::vector<std::uint64_t>{6, 7});
+}
+
+TEST_CASE("a chosen list of texts brings its lengths, and operations read both", "[records_plan]") {
+  RecordPlans plans = TextLists();
+  const auto plan = plans.MustCompile(kTexts,
+                                      "batch: {size: 10, remainder: keep}\n"
+                                      "tensors: {count: {length: t.lengths, at: worker}}\n"
+                                      "output: [t, count]\n");
+  std::vector<std::string> paths;
+  for (const TensorSpec& tensor : plan->tensors()) paths.push_back(tensor.path);
+  CHECK(paths ==
+        std::vector<std::string>{"t", "t_splits", "t.lengths", "t.lengths_splits", "count"});
+}
+
+TEST_CASE("a list of texts is not cut into chunks", "[records_plan]") {
+  RecordPlans plans = TextLists();
+  const auto error = [&](const std::string& tensor) {
+    return plans.ErrorOf(
+        kTexts, "batch: {size: 8, remainder: keep}\nchunk: {tensor: " + tensor + ", size: 4}\n");
+  };
+  CHECK_THAT(error("t"),
+             Contains("chunk.tensor: t is a list of texts, and t.lengths says where each "
+                      "of them ends; no tensor of this source can be cut"));
+  CHECK_THAT(error("t.lengths"), Contains("t.lengths says where the texts of t end"));
+}
+
+/// Ten records with a label and a quality: record i has label i - 3 and quality i / 10, but record
+/// 7 lacks both, and the qualities of records 8 and 9 are NaN and infinite.
+RecordPlans RatedRecords() {
+  return RecordPlans([](const std::filesystem::path& dir) {
+    std::vector<std::string> data;
+    for (std::int64_t i = 0; i < 10; ++i) {
+      data.push_back(ExampleOf([i](ExampleBuilder& builder) {
+        const std::int64_t label = i - 3;
+        float quality = static_cast<float>(i) / 10;
+        if (i == 8) quality = std::numeric_limits<float>::quiet_NaN();
+        if (i == 9) quality = std::numeric_limits<float>::infinity();
+        if (i == 7) return builder.AddBytes("d", "rated by nobody");
+        builder.AddInts("label", {&label, 1});
+        builder.AddFloats("quality", {&quality, 1});
+      }));
+    }
+    WriteRecords(dir / "a.tfrecord", data);
+  });
+}
+
+const std::string kRated = "{records: {label: int64, quality: float32}, on_error: drop}";
+
+TEST_CASE("a scalar feature of records is measured, for filters", "[records_plan]") {
+  RecordPlans plans = RatedRecords();
+  const auto passing = [&](const std::string& where) {
+    const auto plan = plans.MustCompile(
+        kRated, "filter: {where: \"" + where + "\"}\nbatch: {size: 8, remainder: keep}\n");
+    std::vector<std::uint64_t> ids;
+    for (std::uint64_t id = 0; id < 10; ++id) {
+      if (plan->Selects(ExampleId(id))) ids.push_back(id);
+    }
+    return ids;
+  };
+  using Ids = std::vector<std::uint64_t>;
+  CHECK(passing("label == 1") == Ids{4});
+  CHECK(passing("label < 0 || label > 4") == Ids{0, 1, 2, 8, 9});
+  CHECK(passing("quality > 0.4") == Ids{5, 6});
+  // A literal takes the feature's type.
+  CHECK(passing("quality == 0.1") == Ids{1});
+  // An example without a value fails each comparison, whichever it is.
+  CHECK(passing("label != 1") == Ids{0, 1, 2, 3, 5, 6, 8, 9});
+  CHECK(passing("label == label") == Ids{0, 1, 2, 3, 4, 5, 6, 8, 9});
+  CHECK(passing("min(label, 1) * 2 + 7 >= 0") == Ids{0, 1, 2, 3, 4, 5, 6, 8, 9});
+  CHECK(passing("quality != 0.1") == Ids{0, 2, 3, 4, 5, 6});
+  CHECK(passing("quality < 100") == Ids{0, 1, 2, 3, 4, 5, 6});
+  CHECK(passing("!(label <= 5)") == Ids{7, 9});
+  CHECK(passing("label != 1 || example_id == 7") == Ids{0, 1, 2, 3, 5, 6, 7, 8, 9});
+  // The example that passes and has no value is dropped in its place.
+  const auto batches = ReadEpoch(*plans.MustCompile(kRated,
+                                                    "filter: {where: \"!(label <= 5)\"}\n"
+                                                    "batch: {size: 8, remainder: keep}\n"),
+                                 0, 1);
+  REQUIRE(batches.size() == 1);
+  CHECK(IdsOf(batches) == Ids{9});
+  REQUIRE(batches[0]->info().dropped.size() == 1);
+  CHECK(batches[0]->info().dropped[0].id == ExampleId(7));
+}
+
+TEST_CASE("buckets and balance go by a scalar feature of records", "[records_plan]") {
+  RecordPlans plans = RatedRecords();
+  const std::string rated = "filter: {where: \"quality < 100\"}\n";
+  const auto batches = ReadEpoch(
+      *plans.MustCompile(kRated, rated + "batch: {bucket: {by: \"label + 3\", bounds: [2, 9], "
+                                         "size: 2}, remainder: keep}\n"),
+      0, 1);
+  std::vector<std::uint64_t> ids = IdsOf(batches);
+  std::sort(ids.begin(), ids.end());
+  CHECK(ids == std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6});
+  for (const BatchPtr& batch : batches) {
+    for (const ExampleId id : batch->info().example_ids) {
+      CHECK((id.value() <= 2) == (batch->info().example_ids[0].value() <= 2));
+    }
+  }
+  const auto balanced = plans.MustCompile(
+      kRated, rated +
+                  "batch: {size: 2, remainder: keep}\nbalance: {by: \"quality * 100\", "
+                  "group: 4}\n");
+  CHECK(IdsOf(ReadEpoch(*balanced, 0, 1)).size() == 7);
+}
+
+TEST_CASE("an example without a value to go by is an error that names it", "[records_plan]") {
+  RecordPlans plans = RatedRecords();
+  const auto by = [&](const std::string& expression, const std::string& where) {
+    return plans.ErrorOf(kRated, "filter: {where: \"" + where + "\"}\nbatch: {bucket: {by: \"" +
+                                     expression + "\", count: 2, size: 2}, remainder: keep}\n");
+  };
+  CHECK_THAT(by("label + 3", "example_id >= 0"),
+             Contains("expected a value of label for each example, and example 7 has none: leave "
+                      "out those that have none, for example with filter.where: "
+                      "\"label == label\""));
+  CHECK_THAT(by("quality > 0.5 ? 1 : 2", "example_id >= 0"), Contains("example 7 has none"));
+  CHECK_THAT(by("quality * 10", "example_id != 7"),
+             Contains("got one of quality, which is nan, for example 8"));
+  CHECK_THAT(by("quality * 10", "example_id < 7 || example_id == 9"),
+             Contains("got one of quality, which is inf, for example 9"));
+  CHECK_THAT(by("label", "label == label"),
+             Contains("expected values from 0 to 1099511627776, got -3 for example 0"));
+  CHECK_THAT(plans.ErrorOf(kRated,
+                           "filter: {where: \"example_id >= 0\"}\n"
+                           "batch: {size: 2, remainder: keep}\n"
+                           "balance: {by: label + 3, group: 2}\n"),
+             Contains("example 7 has none"));
+}
+
+TEST_CASE("an unknown column is answered with the features that are near", "[records_plan]") {
+  RecordPlans plans = RatedRecords();
+  CHECK_THAT(plans.ErrorOf(kRated,
+                           "filter: {where: \"lable == 1\"}\n"
+                           "batch: {size: 2, remainder: keep}\n"),
+             Contains("; the source has the columns example_id, file, bytes, and label, quality "
+                      "can be measured (did you mean label?)"));
 }
 
 TEST_CASE("a cursor over records stays good if bad ones are dropped from now on",

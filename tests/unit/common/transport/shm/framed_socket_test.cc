@@ -6,13 +6,13 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/transport/shm/framed_socket.h"
+#include "tests/support/open_files.h"
 
 namespace millrace {
 namespace {
@@ -49,11 +49,6 @@ std::string Text(std::size_t bytes, std::size_t seed) {
   std::string text(bytes, 0);
   for (std::size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>((i + seed) * 31 % 251);
   return text;
-}
-
-std::size_t OpenFiles() {
-  const auto files = std::filesystem::directory_iterator("/proc/self/fd");
-  return static_cast<std::size_t>(std::distance(begin(files), end(files)));
 }
 
 /// Fills a's socket, so that everything sent later waits.
@@ -130,26 +125,26 @@ TEST_CASE("an open file comes with its frame, also where the socket was full", "
 TEST_CASE("where files are refused none is left open, however many come", "[framed]") {
   Pair pair(FramedSocket::Files::kRefused);
   const int file = memfd_create("a", MFD_CLOEXEC);
-  const std::size_t open = OpenFiles();
+  const std::size_t open = test::OpenFiles();
   for (int i = 0; i < 50; ++i) pair.a->Send(1, "x", {}, file);
   Frames frames;
   REQUIRE(pair.Carry(frames, 50).ok());
-  CHECK(OpenFiles() == open);
+  CHECK(test::OpenFiles() == open);
   CHECK(pair.b->TakeFile() == -1);
   close(file);
 }
 
 TEST_CASE("more files than anybody takes are an error, and are closed", "[framed]") {
   const int file = memfd_create("a", MFD_CLOEXEC);
-  const std::size_t open = OpenFiles();
+  const std::size_t open = test::OpenFiles();
   {
     Pair pair;
     for (int i = 0; i < 50; ++i) pair.a->Send(1, "x", {}, file);
     Frames frames;
     CHECK(pair.Carry(frames, 51).code() == StatusCode::kInvalidArgument);
-    CHECK(OpenFiles() <= open + 2 + FramedSocket::kMaxFiles + 1);
+    CHECK(test::OpenFiles() <= open + 2 + FramedSocket::kMaxFiles + 1);
   }
-  CHECK(OpenFiles() == open);
+  CHECK(test::OpenFiles() == open);
   close(file);
 }
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,6 +15,7 @@
 
 #include "common/transport/shm/framed_socket.h"
 #include "common/transport/shm/shm_frames.h"
+#include "tests/support/open_files.h"
 #include "tests/unit/common/transport/shm/shm_fixture.h"
 
 namespace millrace {
@@ -292,19 +292,15 @@ TEST_CASE("a worker that can open no more files waits, and does not spin", "[shm
 }
 
 TEST_CASE("streams leave no open file and no mapping behind", "[shm]") {
-  const auto files = [] {
-    const auto all = std::filesystem::directory_iterator("/proc/self/fd");
-    return std::distance(begin(all), end(all));
-  };
   ShmNetwork network;
   const auto data = network.Take(4096);
-  const auto before = files();
+  const std::size_t before = test::OpenFiles();
   for (int i = 0; i < 30; ++i) {
     Opened o(network);
     o.server.stream->Write(Part(data, 4096));
     CHECK(o.client->Next().has_value());
   }
-  CHECK(WaitFor([&] { return files() == before; }));
+  CHECK(WaitFor([&] { return test::OpenFiles() == before; }));
   CHECK(data.use_count() == 1);
 }
 

@@ -1,8 +1,10 @@
-// Plans that the dispatcher cannot compile, because it lacks a plugin: workers are asked for them.
+// Plans that the dispatcher cannot compile, because it lacks a plugin or its data are damaged:
+// workers are asked for them.
 #include <catch2/catch.hpp>
 
 #include <string>
 
+#include "common/transport/convert/places.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::test {
@@ -194,6 +196,157 @@ TEST_CASE("a plan of workers that have changed the plugin since is not given to 
   h.Work(worker, h.workers[worker]);
   h.Attach(HelloOptions{.job = "y", .world_size = 1, .nonce = 'b'});
   CHECK(h.compiles.size() == (used ? 0 : 1));
+}
+
+/// A dispatcher that began anew over damaged data, while a job of an earlier one runs.
+struct Damaged : Asking {
+  explicit Damaged(bool job_runs = true) {
+    hold_compiles = false;
+    first = AddWorker("w1");
+    const StreamId consumer = Consumer();
+    REQUIRE(WelcomeOn(consumer) != nullptr);
+    session = SessionOn(consumer);
+    if (!job_runs) {
+      Bye(consumer);
+      talking.clear();
+    }
+    const v1::WorkRequest report = workers[first];
+    workers.clear();
+    talking.clear();
+    hold_compiles = true;
+    Restart();
+    first = Back("w1", report.datasets().at("stdlib").digest());
+  }
+
+  /// A worker with the dataset of the plans, before it has a plan.
+  StreamId Back(const std::string& name, const std::string& digest) {
+    const StreamId worker = AddWorker(name);
+    workers[worker].clear_plans();
+    (*workers[worker].mutable_datasets())["stdlib"].set_digest(digest);
+    Work(worker, workers[worker]);
+    return worker;
+  }
+  StreamId ComeBack() {
+    v1::Hello hello = MakeHello(HelloOptions{.world_size = 1});
+    ToProto(session, hello.mutable_session());
+    hello.set_admitted(true);
+    const StreamId stream = Attach(hello);
+    talking.push_back(stream);
+    return stream;
+  }
+  /// Answers a compilation as a process does whose copy of the dataset is damaged.
+  void Damage() {
+    REQUIRE_FALSE(compiles.empty());
+    REQUIRE_FALSE(compiles.front().answer);
+    const std::string key = compiles.front().key;
+    compiles.pop_front();
+    Do(dispatcher->OnDataDamaged(key, DataLoss("a.bin is cut off"), {"stdlib"}, now));
+  }
+  void AnswerAs(StreamId worker, const std::string& fingerprint) {
+    v1::WorkRequest report = workers[worker];
+    v1::PlanAnswer& answer = *report.add_answers();
+    answer.set_question(Question(worker));
+    answer.mutable_outline()->set_fingerprint(fingerprint);
+    Work(worker, report);
+  }
+  static std::string OfTheJob() {
+    v1::PipelineText text;
+    text.set_yaml(Yaml());
+    return (*CompileFake(text))->fingerprint().ToString();
+  }
+
+  StreamId first = 0;
+  Number session;
+};
+
+TEST_CASE("a job of an earlier dispatcher goes on with workers if this one's data are damaged",
+          "[asked_plans]") {
+  Damaged h;
+  h.Damage();
+  const StreamId consumer = h.ComeBack();
+  h.Advance(seconds(1));
+  CHECK(h.WhyOn(consumer) ==
+        "the dispatcher's data are damaged (a.bin is cut off), and asks worker w1: it compiles the "
+        "plan");
+  REQUIRE_FALSE(h.Question(h.first).empty());
+  h.AnswerAs(h.first, Damaged::OfTheJob());
+  h.Read();
+  CHECK(h.WelcomeOn(consumer) != nullptr);
+  h.Advance(seconds(30));
+  CHECK(h.IsOpen(consumer));
+}
+
+TEST_CASE("a job that no earlier dispatcher began is refused if data are damaged",
+          "[asked_plans]") {
+  Damaged h(/*job_runs=*/false);
+  CHECK(h.compiles.empty());
+  const StreamId consumer = h.Attach(HelloOptions{.job = "new", .world_size = 1, .nonce = 'n'});
+  h.Damage();
+  CHECK(h.ClosedWith(consumer) == DataLoss("a.bin is cut off"));
+}
+
+TEST_CASE("the answer of a worker with other data is not taken for the plan of a job",
+          "[asked_plans]") {
+  Damaged h;
+  const StreamId other = h.Back("w2", std::string(32, '9'));
+  h.Damage();
+  const StreamId consumer = h.ComeBack();
+  h.AnswerAs(other, "of other data");
+  CHECK(h.compiles.empty());
+  h.Advance(seconds(5));
+  h.AnswerAs(other, "of other data");
+  CHECK(h.compiles.empty());
+  CHECK(h.IsOpen(consumer));
+  // If the right one does not come, the job is told what is wrong with the one that there is.
+  h.Advance(seconds(6));
+  h.AnswerAs(other, "of other data");
+  CHECK(h.compiles.size() == 1);
+}
+
+TEST_CASE("a job ends if the data of the dispatcher and of all workers are damaged",
+          "[asked_plans]") {
+  Damaged h;
+  const StreamId two = h.Back("w2", DatasetDigest());
+  h.Damage();
+  const StreamId consumer = h.ComeBack();
+  h.Fail(h.first, StatusCode::kDataLoss, "b.bin is cut off");
+  SECTION("the other one is not back yet") {
+    h.Fail(two, StatusCode::kDataLoss, "c.bin is cut off");
+    h.Advance(seconds(5));
+    CHECK(h.IsOpen(consumer));
+    h.Advance(seconds(7));
+    CHECK(h.ClosedWith(consumer).code() == StatusCode::kDataLoss);
+    CHECK(h.ClosedWith(consumer).message() ==
+          "no worker is left that can serve the plan: worker w1 at w1:7701: b.bin is cut off; "
+          "worker w2 at w2:7701: c.bin is cut off; the dispatcher: a.bin is cut off");
+  }
+  SECTION("one cannot open its copy") {
+    v1::DatasetState& state = (*h.workers[two].mutable_datasets())["stdlib"];
+    state.clear_digest();
+    state.set_error("no index");
+    h.Work(two, h.workers[two]);
+    h.Advance(seconds(12));
+    CHECK_THAT(h.ClosedWith(consumer).message(),
+               Contains("worker w2 at w2:7701: dataset stdlib: no index"));
+  }
+  SECTION("one may serve it") {
+    h.Advance(seconds(30));
+    CHECK(h.IsOpen(consumer));
+  }
+  SECTION("one serves the plan still, though its dataset lies elsewhere by now") {
+    v1::PlanState& ready = *h.workers[two].add_plans();
+    ready.set_fingerprint(Damaged::OfTheJob());
+    ready.set_phase(v1::READY);
+    h.Fail(two, StatusCode::kDataLoss, "c.bin is cut off");
+    h.Advance(seconds(30));
+    CHECK(h.IsOpen(consumer));
+  }
+  SECTION("one lacks the dataset") {
+    h.workers[two].clear_datasets();
+    h.Work(two, h.workers[two]);
+    h.Advance(seconds(12));
+    CHECK(h.ClosedWith(consumer).code() == StatusCode::kDataLoss);
+  }
 }
 
 }  // namespace

@@ -242,6 +242,49 @@ TEST_CASE("values in another form than was asked for are not kept", "[columns]")
   CHECK(h.Asked(worker).empty());
 }
 
+TEST_CASE("values of a feature are kept only in the form of its type", "[columns]") {
+  v1::ColumnSet set;
+  set.set_examples(300);
+  set.add_columns("label");
+  set.add_types(1);
+  const ColumnFacts columns = {.key = ColumnSetKey(set), .set = set, .ranges = RangeTable(300)};
+  v1::Measured measured;
+  *measured.mutable_set() = set;
+  measured.mutable_run()->set_first(256);
+  measured.mutable_run()->set_count(44);
+  v1::MeasuredColumn& column = *measured.add_columns();
+  column.set_type(1);
+  column.set_width(8);
+  column.set_values(std::string(44 * 8, '\xff'));
+  column.set_present(std::string(5, '\xff') + '\x0f');
+  REQUIRE(CheckMeasured(columns, measured).ok());
+  const auto refused = [&] { return CheckMeasured(columns, measured).message(); };
+  SECTION("another type") {
+    column.set_type(2);
+    CHECK(refused() == "column label has values of type 2: expected 1");
+  }
+  SECTION("too few bits") {
+    column.set_present(std::string(5, '\xff'));
+    CHECK_THAT(refused(), Contains("column label has bits that do not say of each value"));
+  }
+  SECTION("a bit of no example") {
+    column.set_present(std::string(5, '\xff') + '\x1f');
+    CHECK_THAT(refused(), Contains("bits that do not say"));
+  }
+  SECTION("a value without its bit") {
+    column.set_present(std::string(5, '\xff') + '\x07');
+    CHECK_THAT(refused(), Contains("bits that do not say"));
+  }
+  SECTION("narrow floats") {
+    v1::ColumnSet floats = set;
+    floats.set_types(0, 2);
+    column.set_type(2);
+    const ColumnFacts other = {.key = "k", .set = floats, .ranges = RangeTable(300)};
+    CHECK(CheckMeasured(other, measured).message() ==
+          "column label has floats of 8 bytes each: expected 4");
+  }
+}
+
 TEST_CASE("columns that no plan lacks any more are measured no further", "[columns]") {
   Measuring h;
   const StreamId worker = h.AddWorker("w1", "w", kMeasures);

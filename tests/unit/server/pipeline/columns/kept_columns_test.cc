@@ -136,6 +136,42 @@ TEST_CASE("damaged and foreign records of a column are measured again", "[column
   }
 }
 
+TEST_CASE("ranges of a feature are put together, whatever their widths and signs", "[columns]") {
+  Columns c;
+  c.request.columns.front().type = MeasuredType::kInt64;
+  const auto range = [](std::uint64_t first, std::int64_t factor) {
+    WideValues wide = WideValues::None(MeasuredType::kInt64,
+                                       std::min<std::uint64_t>(kMeasuredRange, kExamples - first));
+    for (std::size_t i = 1; i < wide.bits.size(); ++i) {
+      wide.Set(i, static_cast<std::uint64_t>(factor * static_cast<std::int64_t>(i % 2 + 1)));
+    }
+    return MeasuredValues(wide);
+  };
+  c.kept->Begin(PlaceOf(c.request, c.name));
+  REQUIRE(c.kept->Put(c.key, 0, range(0, -3)).ok());
+  REQUIRE(c.kept->Put(c.key, 512, range(512, -70'000)).ok());
+  const Status other = c.kept->Put(c.key, 256, RangeAt(256));
+  CHECK(other.code() == StatusCode::kInvalidArgument);
+  CHECK_THAT(other.message(), Contains("values of type 0 of column " + c.name + ": expected 1"));
+  c.Restart();
+  c.kept->Begin(PlaceOf(c.request, c.name));
+  CHECK(c.kept->Measured(c.key) == std::vector<std::uint64_t>{0, 512});
+  REQUIRE(c.kept->Put(c.key, 256, range(256, 5)).ok());
+  REQUIRE(c.kept->Finish(c.key).ok());
+  const auto values = c.kept->Get(c.request)->at(c.name);
+  CHECK(values->width() == 4);
+  for (const std::uint64_t first : {0, 256, 512}) {
+    CHECK_FALSE(values->Has(first));
+    CHECK(values->At(first) == 0);
+  }
+  CHECK(values->At(1) == -6);
+  CHECK(values->At(258) == 5);
+  CHECK(values->At(599) == -140'000);
+  // A plan that takes the column for another type has no use for it.
+  c.request.columns.front().type = MeasuredType::kFloat32;
+  CHECK(c.kept->Missing(c.request) == std::vector<std::string>{c.name});
+}
+
 TEST_CASE("values that are no whole range are refused", "[columns]") {
   Columns c;
   c.kept->Begin(PlaceOf(c.request, c.name));

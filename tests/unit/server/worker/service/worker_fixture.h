@@ -26,6 +26,7 @@ class FakeProvider final : public PlanProvider {
     if (pipeline.yaml() == "bad") return InvalidArgument("no such pipeline");
     if (later) return Unavailable("its column cannot be fetched");
     if (damaged) return DataLoss("b.bin was written to");
+    if (moved_to_damage) return DataLoss("the folder where the dataset lies by now is damaged");
     return std::shared_ptr<const Plan>(plan);
   }
   bool CanCompile(const v1::PlanSpec& spec) override {
@@ -43,7 +44,12 @@ class FakeProvider final : public PlanProvider {
   }
   bool CheckFiles(const std::stop_token&) override {
     ++looks;
-    return damaged && !told.exchange(true);
+    return (damaged || moved_to_damage) && !told.exchange(true);
+  }
+  Status CheckPlan(const Plan& of) override {
+    if (&of != plan.get()) return DataLoss("another plan is checked");
+    ++checked;
+    return damaged ? DataLoss("b.bin was written to") : OkStatus();
   }
   std::vector<v1::FileEntry> ListFiles(const std::string&) override {
     v1::FileEntry entry;
@@ -85,6 +91,8 @@ class FakeProvider final : public PlanProvider {
   std::promise<void> open_slow;
   std::atomic<bool> later = false;
   std::atomic<bool> damaged = false;
+  std::atomic<bool> moved_to_damage = false;
+  std::atomic<int> checked = 0;
   std::atomic<bool> told = false;
   std::atomic<int> looks = 0;
   std::size_t files = 1;  // of `data`; set before it is asked for

@@ -341,6 +341,23 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
   CHECK(again->code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
 }
 
+TEST_CASE("a plan is judged by its own data, not by those that its dataset has by now",
+          "[worker][files]") {
+  Fixture f;
+  f.Serve();
+  f.provider->moved_to_damage = true;
+  f.clock->Advance(std::chrono::seconds(1));
+  f.worker->Tick();
+  const auto report = f.WaitReport([&](const auto& r) {
+    return r.plans_size() == 1 && (f.provider->checked > 0 || r.plans(0).phase() == v1::FAILED);
+  });
+  REQUIRE(report);
+  CHECK(report->plans(0).phase() == v1::READY);
+  auto [consumer, stream] = f.Consume();
+  stream->Write(Wants(f.fingerprint, 8, 1));
+  CHECK(consumer->Next());
+}
+
 TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
   Fixture f;
   f.Serve();

@@ -250,6 +250,80 @@ TEST_CASE("all bad files of a dataset of records are named together", "[records_
   CHECK(test::ReadBytes(dir / kIndexFileName) == index);
 }
 
+TEST_CASE("an index has files with damaged records, beside the error about them",
+          "[records_store]") {
+  const TempDir dir;
+  WriteThree(dir);
+  test::FlipByte(dir / "a.tfrecord", 14);
+  for (const bool built : {true, false}) {
+    const OpenedRecords opened = OpenRecords(dir.path());
+    CHECK(opened.index.status().code() == StatusCode::kDataLoss);
+    CHECK_THAT(
+        opened.index.status().message(),
+        Contains("(--skip-bad indexes without bad files): 1 bad file\n  a.tfrecord: at byte 0: "
+                 "record 0: checksum of the data"));
+    REQUIRE(opened.outcome.bad.size() == 1);
+    CHECK(opened.outcome.built == built);
+    CHECK(opened.logger->Has("file has damaged records") == built);
+    REQUIRE(opened.outcome.with_damage != nullptr);
+    CHECK(opened.outcome.with_damage->records() == 23);
+    CHECK_THAT(VerifyRecords(dir.path(), *opened.outcome.with_damage, {}).message(),
+               Contains("a.tfrecord: at byte 0: record 0: checksum of the data"));
+  }
+}
+
+TEST_CASE("a file with damaged records is left out if that is asked for, and only then",
+          "[records_store]") {
+  const TempDir dir;
+  WriteThree(dir);
+  test::FlipByte(dir / "a.tfrecord", 14);
+  DatasetOpenOptions skip;
+  skip.skip_bad = true;
+  for (int i = 0; i < 2; ++i) {
+    CHECK(OpenRecords(dir.path()).outcome.with_damage->records() == 23);
+    const OpenedRecords without = OpenRecords(dir.path(), skip);
+    REQUIRE(without.index.ok());
+    CHECK(without.outcome.with_damage == nullptr);
+    CHECK((*without.index)->records() == 3);
+    CHECK((*without.index)->left_out()[0].file.ToString() ==
+          "a.tfrecord: at byte 0: record 0: checksum of the data");
+  }
+}
+
+TEST_CASE("a dataset keeps its digest if data of its records are damaged", "[records_store]") {
+  const TempDir dir;
+  WriteThree(dir);
+  const Digest128 sound = (*OpenRecords(dir.path()).index)->digest();
+  const auto digest_after = [&](std::uint64_t flipped) {
+    test::FlipByte(dir / "a.tfrecord", flipped);
+    const OpenedRecords opened = OpenRecords(dir.path());
+    CHECK_FALSE(opened.index.ok());
+    REQUIRE(opened.outcome.with_damage != nullptr);
+    return opened.outcome.with_damage->digest();
+  };
+  CHECK(digest_after(14) == sound);
+  SECTION("once it is mended it is the same") {
+    test::FlipByte(dir / "a.tfrecord", 14);
+    const OpenedRecords mended = OpenRecords(dir.path());
+    REQUIRE(mended.index.ok());
+    CHECK((*mended.index)->digest() == sound);
+    CHECK_FALSE((*mended.index)->files()[0].damage.has_value());
+  }
+  SECTION("a file that was touched is still damaged") {
+    MakeOlder(dir / "a.tfrecord");
+    const OpenedRecords again = OpenRecords(dir.path());
+    CHECK_FALSE(again.index.ok());
+    CHECK(again.outcome.with_damage->digest() == sound);
+  }
+  SECTION("other records are another dataset") {
+    WriteNumberRecords(dir / "a.tfrecord", 20, 20);
+    CHECK(digest_after(14) != sound);
+  }
+  SECTION("a checksum that was changed is another dataset, because nothing tells which is wrong") {
+    CHECK(digest_after(16 + test::NumberExample(0).size() - 1) != sound);
+  }
+}
+
 TEST_CASE("bad files of records are left out if that is asked for, and only then",
           "[records_store]") {
   const TempDir dir;

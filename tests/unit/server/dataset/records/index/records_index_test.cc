@@ -167,13 +167,40 @@ TEST_CASE("no byte of an index can be changed or cut off unnoticed", "[records_i
   CHECK_THAT(OpenError(dir / "i"), Contains("is damaged; build it again"));
 }
 
+TEST_CASE("an index with damaged records has a version that older readers refuse",
+          "[records_index]") {
+  const TempDir dir;
+  RecordsIndexContent content = IndexContent();
+  const auto version_of = [&] {
+    REQUIRE(RecordsIndex::Write(dir / "i", content, kOffsets).ok());
+    return static_cast<int>(test::ReadBytes(dir / "i")[8]);
+  };
+  CHECK(version_of() == 1);
+  content.files[0].frames = Xxh3(std::string("frames"));
+  CHECK(version_of() == 1);
+  content.files[0].damage = {3, "at byte 5: why", Xxh3(std::string("now"))};
+  CHECK(version_of() == 2);
+  const RecordsFile file = (*RecordsIndex::Open(dir / "i"))->files()[0];
+  CHECK(file.frames == content.files[0].frames);
+  REQUIRE(file.damage.has_value());
+  CHECK(file.damage->count == 3);
+  CHECK(file.damage->first == "at byte 5: why");
+  CHECK(file.damage->content == content.files[0].damage->content);
+  CHECK_FALSE((*RecordsIndex::Open(dir / "i"))->files()[2].damage.has_value());
+  RewriteIndex(dir / "i", [](v1::RecordsIndex& index) {
+    index.mutable_files(0)->mutable_damage()->set_records(18);
+  });
+  CHECK_THAT(OpenError(dir / "i"), Contains("is damaged"));
+}
+
 TEST_CASE("an index of another kind or version is refused as such", "[records_index]") {
   const TempDir dir;
   WriteIndex(dir / "i");
   std::vector<std::byte> bytes = test::ReadBytes(dir / "i");
-  bytes[8] = std::byte{2};
+  bytes[8] = std::byte{3};
   test::WriteBytes(dir / "i", bytes);
-  CHECK_THAT(OpenError(dir / "i"), Contains("has version 2, this build reads 1; build it again"));
+  CHECK_THAT(OpenError(dir / "i"),
+             Contains("has version 3, this build reads 1 and 2; build it again"));
   bytes[0] = std::byte{'m'};
   test::WriteBytes(dir / "i", bytes);
   CHECK_THAT(OpenError(dir / "i"), Contains("is no index of records"));

@@ -35,10 +35,26 @@ TEST_CASE("a file of records is known by its name", "[records]") {
     INFO(good);
     CHECK(IsRecordsFile(good));
   }
-  for (const char* bad :
-       {"", ".tfrecord", ".hidden-1-of-2", "a.tfrecord~", "a.tfrecord.tmp", "a.tfrecord.idx",
-        "a.tfrecord.index", "a.tfrecord.MD5", "tfrecord_README.md", "a.tfrecs", "a.bin", "a-of-2", "a-1-of-", "-of-2",
-        "1-of-2", "a-1-of-2.json", "a-x1-of-2", "a-1-of-2x", "-of-", "a--of-2"}) {
+  for (const char* bad : {"",
+                          ".tfrecord",
+                          ".hidden-1-of-2",
+                          "a.tfrecord~",
+                          "a.tfrecord.tmp",
+                          "a.tfrecord.idx",
+                          "a.tfrecord.index",
+                          "a.tfrecord.MD5",
+                          "tfrecord_README.md",
+                          "a.tfrecs",
+                          "a.bin",
+                          "a-of-2",
+                          "a-1-of-",
+                          "-of-2",
+                          "1-of-2",
+                          "a-1-of-2.json",
+                          "a-x1-of-2",
+                          "a-1-of-2x",
+                          "-of-",
+                          "a--of-2"}) {
     INFO(bad);
     CHECK_FALSE(IsRecordsFile(bad));
   }
@@ -140,10 +156,41 @@ TEST_CASE("a scan counts features by the kinds of their lists", "[records]") {
   CHECK((features[1].bytes == 0 && features[1].floats == 2 && features[1].integers == 0));
 }
 
-TEST_CASE("a scan names record and byte of damage", "[records]") {
+TEST_CASE("a scan counts records with a wrong checksum of their data, and names the first",
+          "[records]") {
+  const TempDir dir;
+  WriteNumberRecords(dir / "a.tfrecord", 0, 40);
+  const RecordsFile sound = Scan(dir, "a.tfrecord")->file;
+  CHECK_FALSE(sound.damage.has_value());
+  const std::uint64_t second = 16 + NumberExample(0).size();
+  test::FlipByte(dir / "a.tfrecord", second + 14);
+  test::FlipByte(dir / "a.tfrecord", second + 16 + NumberExample(1).size() + 14);
+  const ScannedRecords scanned = *Scan(dir, "a.tfrecord");
+  REQUIRE(scanned.file.damage.has_value());
+  CHECK(scanned.file.damage->count == 2);
+  CHECK(scanned.file.damage->first ==
+        "at byte " + std::to_string(second) + ": record 1: checksum of the data");
+  CHECK(scanned.file.damage->content == scanned.file.file.digest);
+  CHECK(scanned.file.file.digest != sound.file.digest);
+  CHECK(scanned.file.records == 40);
+  CHECK(scanned.offsets.size() == 3);
+  CHECK(scanned.file.features[0].records() == 38);
+  // The frames are those of the sound file, unless a checksum itself was changed.
+  CHECK(scanned.file.frames == sound.frames);
+  test::FlipByte(dir / "a.tfrecord", second - 1);
+  CHECK(Scan(dir, "a.tfrecord")->file.damage->count == 3);
+  CHECK(Scan(dir, "a.tfrecord")->file.frames != sound.frames);
+}
+
+TEST_CASE("a scan names record and byte of the first damage if the next record is not found",
+          "[records]") {
   const TempDir dir;
   WriteNumberRecords(dir / "a.tfrecord", 0, 3);
   const std::uint64_t second = 16 + NumberExample(0).size();
+  const std::uint64_t third = second + 16 + NumberExample(1).size();
+  test::FlipByte(dir / "a.tfrecord", third);
+  CHECK(Scan(dir, "a.tfrecord").status() ==
+        DataLoss("at byte " + std::to_string(third) + ": record 2: checksum of the length"));
   test::FlipByte(dir / "a.tfrecord", second + 14);
   CHECK(Scan(dir, "a.tfrecord").status() ==
         DataLoss("at byte " + std::to_string(second) + ": record 1: checksum of the data"));

@@ -97,12 +97,34 @@ TEST_CASE("a dataset of records with a damaged file serves plans without it, if 
   CHECK(opened.bad_files == 1);
   REQUIRE(opened.dataset != nullptr);
   CHECK(opened.dataset->digest() == before.dataset->digest());
+  CHECK(opened.dataset->LeavesToSources("b.tfrecord"));
+  CHECK_FALSE(opened.dataset->LeavesToSources("a.tfrecord"));
   // Nothing can be excluded with an index that does not know the file.
   WriteNumberRecords(dir / "c.tfrecord", 0, 1);
-  test::FlipByte(dir / "c.tfrecord", 13);
+  test::FlipByte(dir / "c.tfrecord", 3);
   opened = kind->Open(dir.path(), {});
   CHECK(opened.damaged.size() == 2);
   CHECK(opened.dataset == nullptr);
+}
+
+TEST_CASE("a dataset of records whose data were never sound is opened with the error",
+          "[records_kind]") {
+  const TempDir dir;
+  WriteNumberRecords(dir / "a.tfrecord", 0, 20);
+  WriteNumberRecords(dir / "b.tfrecord", 0, 2);
+  test::FlipByte(dir / "b.tfrecord", 13);
+  const auto kind = MakeRecordsKind();
+  const OpenedDataset opened = kind->Open(dir.path(), {});
+  CHECK(opened.status.code() == StatusCode::kDataLoss);
+  CHECK(opened.damaged == std::vector<std::string>{"b.tfrecord"});
+  REQUIRE(opened.dataset != nullptr);
+  CHECK(opened.dataset->examples() == 22);
+  CHECK(opened.dataset->Damages().empty());
+  for (const Status& status :
+       {kind->Index(dir.path(), {}).status(), kind->Inspect(dir.path(), {}).status(),
+        kind->Verify(dir.path(), {}).status()}) {
+    CHECK_THAT(status.message(), Contains("b.tfrecord: at byte 0: record 0: checksum of the data"));
+  }
 }
 
 TEST_CASE("a dataset of records says what an index leaves out", "[records_kind]") {

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "server/dataset/records/format/example_parser.h"
 #include "server/dataset/records/kind/records_kind.h"
@@ -32,6 +34,7 @@ TEST_CASE("a source is suggested that fits the records looked at", "[records_kin
       builder.AddInts("box", std::span(box).first(3));
       builder.AddInts("many", std::span(box).first(static_cast<std::size_t>(i % 4)));
       if (i > 0) builder.AddInts("quality", {&i, 1});
+      if (i > 1) builder.AddBytes("tags", std::vector<std::string_view>(i == 2 ? 0 : 2, "tag"));
     }));
   }
   test::WriteRecords(dir / "a.tfrecord", data);
@@ -44,7 +47,7 @@ TEST_CASE("a source is suggested that fits the records looked at", "[records_kin
   CHECK(text.substr(line) ==
         R"(source: {records: {box: "int64[3]", raw: {feature: "image/raw", type: "bytes[4]"}, )"
         R"(label: int64, many: "int64[*]", name: str, )"
-        R"(quality: {feature: "quality", type: int64, default: 0}}})"
+        R"(quality: {feature: "quality", type: int64, default: 0}, tags: "str[*]"}})"
         "\n");
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -68,6 +69,43 @@ TEST_CASE("a default has the type of its feature", "[record_features]") {
   CHECK(fallback("str", "\"\"").empty());
 }
 
+TEST_CASE("str[*] is a list of texts, which is empty if the feature is absent",
+          "[record_features]") {
+  const auto features = ReadFeatures(R"({"a": "str[*]", "b": {"type": "str [ * ]"}, "c": "str"})");
+  for (const std::size_t texts : {0, 1}) {
+    CHECK(features[texts].texts);
+    CHECK(features[texts].kind == FeatureKind::kBytes);
+    CHECK(features[texts].type.ragged);
+    CHECK(features[texts].fallback == std::vector<std::byte>());
+    CHECK(features[texts].fallback_lengths.empty());
+    CHECK(features[texts].TypeText() == "str[*]");
+  }
+  CHECK_FALSE(features[2].texts);
+}
+
+TEST_CASE("a default of a list of texts is a list of texts, or one", "[record_features]") {
+  const auto fallback = [](const std::string& value) {
+    const auto features = ReadFeatures(R"({"a": {"type": "str[*]", "default": )" + value + "}}");
+    const std::vector<std::byte>& bytes = *features[0].fallback;
+    return std::pair(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
+                     features[0].fallback_lengths);
+  };
+  using Lengths = std::vector<std::uint32_t>;
+  CHECK(fallback(R"(["ab", "", "c"])") == std::pair(std::string("abc"), Lengths{2, 0, 1}));
+  CHECK(fallback(R"("ab")") == std::pair(std::string("ab"), Lengths{2}));
+  CHECK(fallback("[]") == std::pair(std::string(), Lengths{}));
+  CHECK(FeatureError(R"({"a": {"type": "str[*]", "default": ["a", 1]}})") ==
+        R"(.a.default: the default ["a",1] does not fit the type str[*])");
+  CHECK_THAT(FeatureError(R"({"a": {"type": "str", "default": ["a"]}})"), Contains("does not fit"));
+}
+
+TEST_CASE("a fixed number of texts is refused with what there is", "[record_features]") {
+  CHECK(FeatureError(R"({"a": "str[2]"})") ==
+        ".a: the type \"str[2]\": expected str, which is one text, or \"str[*]\", any number of "
+        "texts; a fixed number of texts is no type: read them as \"str[*]\"");
+  CHECK_THAT(FeatureError(R"({"a": {"type": "str[*, 2]"}})"), Contains(".a.type: the type "));
+}
+
 TEST_CASE("a default of one number costs no more for a large row", "[record_features]") {
   const auto features = ReadFeatures(R"({"a": {"type": "int64[268435456]", "default": 3}})");
   CHECK(features[0].fallback->size() <= 8);
@@ -122,6 +160,8 @@ TEST_CASE("a name that a tensor of a batch cannot have is refused", "[record_fea
   CHECK(FeatureError(R"({"example_id": "int64"})") ==
         ".example_id: batches have something else of this name; choose another one");
   CHECK_THAT(FeatureError(R"({"x": "int64[*]", "x_splits": "int64"})"),
+             Contains("there are two tensors x_splits"));
+  CHECK_THAT(FeatureError(R"({"x": "str[*]", "x_splits": "int64"})"),
              Contains("there are two tensors x_splits"));
 }
 

@@ -80,7 +80,9 @@ TEST_CASE("every damaged file of the golden files is refused with file, record a
     CHECK_THAT(opened.status.message(),
                Contains(fmt::format("{}: at byte {}: record {}: {}", file.name, file.offset,
                                     file.record, file.why)));
-    CHECK(opened.dataset == nullptr);
+    // Where data alone are damaged, pipelines that drop bad records may read the others.
+    const bool is_data = file.name.starts_with("data_crc");
+    CHECK((opened.dataset != nullptr) == is_data);
     CHECK(opened.damaged == std::vector<std::string>{file.name});
   }
   CHECK(damaged == 14);

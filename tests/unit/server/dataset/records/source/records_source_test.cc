@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/files/sigbus_guard.h"
@@ -167,6 +168,52 @@ TEST_CASE("bytes of any length are a ragged tensor of theirs", "[records_source]
   }
 }
 
+/// Records with a feature x of these texts each; none: the feature is left out.
+void WriteTexts(const fs::path& path,
+                const std::vector<std::optional<std::vector<std::string_view>>>& all) {
+  std::vector<std::string> data;
+  for (const auto& texts : all) {
+    data.push_back(ExampleOf([&](ExampleBuilder& builder) {
+      if (texts) builder.AddBytes("x", *texts);
+    }));
+  }
+  WriteRecords(path, data);
+}
+
+/// The bytes of the texts of all rows, their splits, the lengths of the texts, and the splits of
+/// these.
+void CheckTexts(const PackedBatch& batch, const std::string& bytes,
+                const std::vector<std::uint32_t>& splits, const std::vector<std::uint32_t>& lengths,
+                const std::vector<std::uint32_t>& splits_of_lengths) {
+  const std::vector<char> found = RecordValues<char>(batch, "x");
+  CHECK(std::string(found.begin(), found.end()) == bytes);
+  CHECK(RecordValues<std::uint32_t>(batch, "x_splits") == splits);
+  CHECK(RecordValues<std::uint32_t>(batch, "x.lengths") == lengths);
+  CHECK(RecordValues<std::uint32_t>(batch, "x.lengths_splits") == splits_of_lengths);
+}
+
+TEST_CASE("a list of texts is all of their bytes, and the length of each", "[records_source]") {
+  const TempDir dir;
+  WriteTexts(dir / "a.tfrecord", {{{"a", "", "bc"}}, {{}}, {{"", ""}}, {{"def"}}, std::nullopt});
+  RecordSourceTest source(dir.path(), R"({"x": "str[*]"})");
+  CheckTexts(*source.BuildAll(), "abcdef", {0, 3, 3, 3, 6, 6}, {1, 0, 2, 0, 0, 3},
+             {0, 3, 3, 5, 6, 6});
+}
+
+TEST_CASE("a default stands in for a list of texts that is absent", "[records_source]") {
+  const TempDir dir;
+  WriteTexts(dir / "a.tfrecord", {{{"a"}}, std::nullopt, {{}}});
+  RecordSourceTest source(dir.path(), R"({"x": {"type": "str[*]", "default": ["no", "", "ne"]}})");
+  CheckTexts(*source.BuildAll(), "anone", {0, 1, 5, 5}, {1, 2, 0, 2}, {0, 1, 4, 4});
+}
+
+TEST_CASE("several values where one text is expected are bad", "[records_source]") {
+  const TempDir dir;
+  WriteTexts(dir / "a.tfrecord", {{{"a", "b"}}});
+  RecordSourceTest source(dir.path(), R"({"x": "str"})");
+  CHECK_THAT(source.ErrorOf({0}), Contains("bad_record: x: 2 values; to go on"));
+}
+
 TEST_CASE("a default stands in for a feature that is absent, and not for a bad one",
           "[records_source]") {
   const TempDir dir;
@@ -277,6 +324,7 @@ TEST_CASE("no example is larger than max_example_bytes says", "[records_source]"
   WriteRecords(dir / "a.tfrecord", {ExampleOf([&](ExampleBuilder& builder) {
                                       builder.AddInts("i", ones);
                                       builder.AddBytes("d", std::string(50, 'x'));
+                                      builder.AddBytes("t", std::vector<std::string_view>(300));
                                     }),
                                     ExampleOf([](ExampleBuilder&) {})});
   const auto check = [&](const std::string& features) {
@@ -296,6 +344,7 @@ TEST_CASE("no example is larger than max_example_bytes says", "[records_source]"
   check(R"({"i": "int64[*]"})");
   check(R"({"i": "int64[1000]"})");
   check(R"({"d": "str", "e": {"feature": "d", "type": "bytes[*]"}})");
+  check(R"({"t": "str[*]"})");
   std::string many;
   for (int i = 0; i < 5000; ++i) many += i == 0 ? "1" : ", 1";
   check(R"({"i": {"type": "int64[*]", "default": [)" + many + "]}}");
@@ -307,7 +356,7 @@ TEST_CASE("a record that was written over is damage, named with record and byte"
   const TempDir dir;
   WriteNumberRecords(dir / "a.tfrecord", 0, 20);
   WriteNumberRecords(dir / "b.tfrecord", 100, 20);
-  RecordSourceTest source(dir.path(), kNumbers, "drop");
+  RecordSourceTest source(dir.path(), kNumbers);
   REQUIRE(source.MustBuild({0, 20})->examples() == 2);
   REQUIRE(source.source->CheckIntact().ok());
   std::uint64_t third = 0;
@@ -315,7 +364,6 @@ TEST_CASE("a record that was written over is damage, named with record and byte"
   const std::string where = "file a.tfrecord, record 3 at byte " + std::to_string(third);
   SECTION("in its data") {
     test::FlipByte(dir / "a.tfrecord", third + 13);
-    // The dropping of bad records does not hide it.
     CHECK(source.ErrorOf({0, 3}) == "dataset " + dir.path().string() + ": " + where +
                                         ": checksum of the data; it was written to while it was in "
                                         "use");
@@ -344,6 +392,32 @@ TEST_CASE("a record that was written over is damage, named with record and byte"
   PlanParts without = RecordParts(kNumbers);
   without.Edit<ExcludePart>().files = {"a.tfrecord"};
   CHECK((*RecordsSources().Make("records", source.dataset, without))->CheckIntact().ok());
+}
+
+TEST_CASE("a record with a wrong checksum of its data is dropped, the others of its file are not",
+          "[records_source]") {
+  InstallSigbusGuard();
+  const TempDir dir;
+  WriteNumberRecords(dir / "a.tfrecord", 0, 20);
+  RecordSourceTest source(dir.path(), kNumbers, "drop");
+  REQUIRE(source.BuildAll()->examples() == 20);
+  std::uint64_t third = 0;
+  for (int i = 0; i < 3; ++i) third += 16 + NumberExample(i).size();
+  SECTION("if it is in the data") { test::FlipByte(dir / "a.tfrecord", third + 13); }
+  SECTION("if it is in the checksum") {
+    test::FlipByte(dir / "a.tfrecord", third + 12 + NumberExample(3).size());
+  }
+  const auto batch = source.BuildAll();
+  CHECK(batch->examples() == 19);
+  REQUIRE(batch->info().dropped.size() == 1);
+  CHECK(batch->info().dropped[0] == DroppedExample{ExampleId(3), kBadRecord});
+  CHECK(source.Column("bytes", 3, 1) == Ints{static_cast<std::int64_t>(NumberExample(3).size())});
+  CHECK(source.source->CheckIntact().ok());
+  // A record that cannot be found is another matter.
+  test::FlipByte(dir / "a.tfrecord", third);
+  CHECK_THAT(source.ErrorOf({3}),
+             Contains("record 3 at byte ") && Contains("checksum of the length"));
+  CHECK_FALSE(source.source->CheckIntact().ok());
 }
 
 TEST_CASE("a record whose header leads to the end of its file has no next one",
