@@ -10,7 +10,7 @@ constexpr double kSlotsOfThread = 2;
 constexpr double kSlotSeconds = 0.2;  // what a worker builds in this time may be asked of it
 constexpr double kMostTurnSlots = 1024;
 constexpr double kMostSlots = 1e6;
-constexpr double kRounding = 1e-9;
+constexpr double kShareRounding = 1e-9;
 
 /// How many slots the worker has for its threads.
 double SlotsOfThreads(const WorkerCapacity& capacity) {
@@ -105,7 +105,7 @@ std::uint32_t SlotsOfStream(const WorkerCapacity& capacity, const StreamShare& s
     slots = std::max(slots, std::min(of_turn, kMostTurnSlots));
   }
   slots = std::min({slots, BatchesInMemory(capacity) * share.of_worker, kMostSlots});
-  return std::max(1u, static_cast<std::uint32_t>(std::ceil(slots - kRounding)));
+  return std::max(1u, static_cast<std::uint32_t>(std::ceil(slots - kShareRounding)));
 }
 
 std::uint32_t ThreadsMilli(int threads, double of_worker) {
