@@ -44,7 +44,18 @@ Duration ToDuration(double seconds) {
 // --- Members -------------------------------------------------------------------------------------
 
 void Dealing::Estimate(Member& member) const {
-  const double split = std::max(1.0, member.link->stream.word->split);
+  const WorkerWord& word = *member.link->stream.word;
+  if (word.turn && member.threads < 1) {
+    // It builds these one after the other once the other jobs have had their turn, and not a part
+    // of each of them all the time.
+    const std::uint64_t begun = std::min<std::uint64_t>(member.open, word.building.size());
+    const double waits = std::max(0.0, ToSeconds(*word.turn - now_));
+    const auto builds = static_cast<double>(member.open - begun + 1);
+    member.finish = member.link->stream.round_trip + member.lag + waits +
+                    (member.batch_seconds + member.lag) * builds;
+    return;
+  }
+  const double split = std::max(1.0, word.split);
   const double turns = std::max(1 / split, static_cast<double>(member.open + 1) / member.threads);
   member.finish =
       member.link->stream.round_trip + member.lag + (member.batch_seconds + member.lag) * turns;

@@ -137,7 +137,7 @@ std::optional<BuildQueue::Task> WorkerMachine::NextBuild(Time now) {
   tuning_.OnAsked(task.has_value(), queue_.anyone_waits(), now);
   if (task) {
     idle_threads_.OnBegan();
-    building_since_.emplace(task->build, now);
+    building_.emplace(task->build, UnderWay{now, task->charged});
   } else if (queue_.pending() == 0) {  // otherwise memory or a drain holds the threads back
     idle_threads_.OnNothing(tuning_.threads(), now);
   }
@@ -185,7 +185,7 @@ void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& wh
 
 void WorkerMachine::OnBuildEnded(const BuildQueue::Task& task) {
   idle_threads_.OnEnded();
-  building_since_.erase(task.build);
+  building_.erase(task.build);
 }
 
 }  // namespace millrace

@@ -195,6 +195,11 @@ class WorkerMachine {
     std::uint32_t slots = 0;
     std::uint32_t threads_milli = 0;
     double batch_ms = 0;
+    std::optional<double> turn_seconds;  // until the next build of its job, after those of others
+  };
+  struct UnderWay {
+    Time since;
+    double usual_seconds = 0;  // that a build of its job takes; 0: not known yet
   };
 
   struct StreamEntry {
@@ -211,7 +216,7 @@ class WorkerMachine {
     Compression compression = Compression::kOff;  // of the parts of batches
     bool alive_due = true;  // an Alive goes as soon as the stream is free, and before all else
     Time alive_said;        // the last Alive
-    Figures figures;        // as it said them
+    Figures figures;        // as it said them, at alive_said
     std::uint64_t changes_said = 0;  // BuildQueue::Changes as it said them
     bool asks = false;     // as its last want list says
     Time pending_seen;     // when a step of it last waited to be begun
@@ -239,7 +244,11 @@ class WorkerMachine {
   void ShareWith(StreamId id, StreamEntry& stream, Time now);
   bool AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const;
   void SendAlive(StreamId id, StreamEntry& stream, Time now);
-  Figures FiguresOf(StreamId id, const StreamEntry& stream) const;
+  Figures FiguresOf(StreamId id, const StreamEntry& stream, Time now) const;
+  /// Seconds until the next build of the stream's job; none if no other job has any.
+  std::optional<double> TurnOf(StreamId id, Time now) const;
+  /// Whether the turn comes sooner or later than was said so long ago.
+  static bool TurnChanged(const Figures& figures, const Figures& said, double seconds_ago);
   WorkerCapacity CapacityFor(const PlanBuilds& builds) const;
   /// Signs of life of all streams.
   void TickStreams(Time now);
@@ -278,7 +287,7 @@ class WorkerMachine {
   StreamShares shares_;
   BuildTimes build_times_;
   IdleThreads idle_threads_;
-  std::map<std::uint64_t, Time> building_since_;  // by the number of the build
+  std::map<std::uint64_t, UnderWay> building_;    // by the number of the build
   std::uint32_t split_ = 1;                       // threads that make one batch together
   MeasureQueue measuring_;
   WorkerTuning tuning_;
