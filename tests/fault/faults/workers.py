@@ -130,7 +130,7 @@ def room_for_one_batch(run):
                              extra=["--lockstep"])
         consumer.wait_for_batches(40)
         c.worker(memory="16MiB")
-        wait_for(lambda: sum(w["state"] == "ready" and w["leases"] > 0 for w in c.status()["workers"])
+        wait_for(lambda: sum(w["state"] == "ready" and int(w["sent_batches"]) > 0 for w in c.status()["workers"])
                  == 2, "the second worker gets no work", consumer.process.popen)
         consumer.wait_for_more(run.random.randrange(4, 60))
         killed = time.monotonic()
