@@ -10,6 +10,9 @@ from test_streams import DATA
 # Few batches are received ahead of the loop, so that a trace of one second has the whole way of
 # some batches.
 STEADY = ["--delay", "0.002", "--prefetch-bytes", "60000"]
+# Workers build up to 4 s ahead of a loop with a step of its own. This one takes what they build, so
+# that it needs both of them, and the way of a batch is shorter than a trace.
+HUNGRY = STEADY[2:]
 WAY = ["build", "shuffle", "closure", "batch", "seal", "send", "receive", "gather", "expand", "taken"]
 
 
@@ -149,14 +152,14 @@ def test_a_batch_is_followed_from_its_ask_to_the_loop():
         c.dispatcher()
         c.worker()
         c.worker()
-        started(c.consumer(2, job="seen", epochs=0, extra=STEADY), c)
+        started(c.consumer(2, job="seen", epochs=0, extra=HUNGRY), c)
 
         def has_all(trace, said):
             return "of 1 dispatcher, 2 workers and 2 consumers" in said and \
                 {span["pid"] for span in trace.spans} == of_work(trace) and \
                 whole_ways(trace) == {0: 5, 1: 5}
 
-        trace, _ = take_until(c, has_all)
+        trace, _ = take_until(c, has_all, seconds=2)
         kinds = sorted(name.split()[0] for name in trace.processes.values())
         check(kinds == ["consumer", "consumer", "dispatcher", "worker", "worker"], str(trace.processes))
         for rank in (0, 1):
@@ -198,7 +201,7 @@ def test_a_wait_is_in_the_trace_before_it_ends():
         waiting.expect_success()
 
         # The job only waits for the one worker, which builds batches as they are asked for.
-        hungry = started(c.consumer(1, job="hungry", epochs=0, extra=STEADY[2:]), c)
+        hungry = started(c.consumer(1, job="hungry", epochs=0, extra=HUNGRY), c)
 
         def waits_of(trace):
             return [s for s in trace.spans if s["name"].startswith("waited: ")]
