@@ -71,6 +71,7 @@ class Machine {
     result.worker_bytes =
         PerPeer(Heap::held() - with_consumers - consumer_bytes_, options_.workers);
     Heap::Stop();
+    for (int tick = 1; tick < kRoundsAList; ++tick) Tick();  // lists may be sent again now
 
     cpu_ = 0;
     longest_ = 0;
@@ -278,6 +279,7 @@ Status Run(const FleetOptions& options, int rounds, const WireOptions& over_grpc
   print.Line("status worst, gRPC", wire->status_worst, "s");
   print.Line("status, gRPC", wire->status_bytes, "B");
   print.Line("dispatcher's CPU while paced", wire->paced_cpu, "cores");
+  print.Line("a report, with all else, gRPC", wire->paced_cpu / wire->paced_rate, "CPU s");
   print.Line("CPU of the load while paced", wire->load_cpu, "cores");
   print.Line("CPU of other programs while paced", wire->other_cpu, "cores");
   print.Line("worker, gRPC", wire->worker_bytes, "B");
