@@ -52,20 +52,22 @@ def all_workers_are_killed(run):
     with run.cluster() as c:
         c.dispatcher()
         workers = c.workers(2)
-        consumer = c.consume(epochs=4, **(job := mixed(run)))
+        epochs = 8 + 2 * c.fleet  # many workers take a while to start
+        consumer = c.consume(epochs=epochs, **(job := mixed(run)))
         for _ in range(2):
             consumer.wait_for_more(run.random.randrange(20, 100))
             for worker in workers:
                 worker.kill()
             time.sleep(run.random.random())
-            workers = c.workers(2)
+            workers = [c.worker()]
             wait_for(lambda: any(w["state"] == "ready" for w in c.status()["workers"]),
                      "no new worker is ready")
             ready = time.monotonic()
             consumer.wait_for_more()
             run.within("first batch after a worker is ready", consumer.resumed(ready), 3)
+            workers += c.workers(1, beside=1)
         consumer.expect_success()
-        c.expect([consumer], job["world_size"], 4)
+        c.expect([consumer], job["world_size"], epochs)
 
 
 @fault("3", "SIGSTOP a worker, SIGCONT later", "E B P", ci=True, conditions=(
