@@ -333,13 +333,6 @@ class Cluster(harness.Cluster):
         runner's --workers says."""
         return [self.worker(**options) for _ in range(max(count, self.fleet - beside))]
 
-    def builders(self, workers):
-        """Those of these workers that have sent batches; waits until one has."""
-        def found():
-            sent = {w["address"] for w in self.status()["workers"] if int(w["sent_batches"]) > 0}
-            return [worker for worker in workers if worker.address in sent]
-        return wait_for(found, "no worker has sent a batch")
-
     def add(self, proxy):
         self.proxies.append(proxy)
         return proxy

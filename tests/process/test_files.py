@@ -28,15 +28,6 @@ def worker_of(c, dataset):
     return worker
 
 
-def builder(c, workers):
-    """The place of the worker that builds most of a slow job. Another may have nothing to do, so that
-    it opens no file."""
-    def sent():
-        return {w["name"].rpartition(":")[2]: int(w["sent_batches"]) for w in c.status()["workers"]}
-    numbers = wait_for(lambda: (s := sent()) and any(s.values()) and s, "no worker has sent a batch")
-    return max(range(len(workers)), key=lambda i: numbers[str(workers[i].popen.pid)])
-
-
 def write_zeros(file):
     with open(file, "r+b") as f:
         f.write(bytes(file.stat().st_size))
@@ -103,8 +94,8 @@ def test_the_job_goes_on_with_the_worker_whose_file_was_not_cut_off():
         workers = [worker_of(c, folder) for folder, _ in folders]
         consumer = c.consumer(1, epochs=0, extra=SLOW)
         begun(c, consumer)
-        chosen = builder(c, workers)
-        damaged, (_, file) = workers[chosen], folders[chosen]
+        damaged = c.builders(workers)[0]
+        file = folders[workers.index(damaged)][1]
         cut(file)
         wait_for(lambda: file.name in damaged.text(), "the worker does not name the file",
                  damaged.popen)
@@ -243,7 +234,7 @@ def test_a_job_ends_when_no_worker_is_left_whose_files_are_good():
                  sorted(folders[1][0].rglob("*.bin"), key=lambda f: f.stat().st_size)[-2]]
         consumer = c.consumer(1, epochs=100, extra=SLOW)
         begun(c, consumer)
-        first = builder(c, workers)
+        first = workers.index(c.builders(workers)[0])
         cut(files[first])
         wait_for(lambda: "plan cannot be served any more" in workers[first].text(),
                  "the first worker goes on", workers[first].popen)
