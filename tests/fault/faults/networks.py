@@ -101,8 +101,7 @@ def half_open(run, up, down):
     with run.cluster() as c:
         c.dispatcher()
         proxies = [c.add(Proxy(run.seed * 100 + i)) for i in range(max(2, c.fleet))]
-        for proxy in proxies:
-            c.worker(proxy=proxy)
+        workers = [c.worker(proxy=proxy) for proxy in proxies]
         consumer = c.consume(run.random.choice([1, 2, 3]), epochs=1000, delay=0.01, network=True)
         consumer.wait_for_batches(run.random.randrange(50, 150))
         proxy = max(proxies, key=lambda p: p.down.passed)
@@ -114,9 +113,14 @@ def half_open(run, up, down):
         consumer.wait_for_more(200)
         run.within("longest stall", consumer.stall(cut), 3)
         passed = proxy.down.passed
-        # A worker that failed is tried again after at most 5 s. The dispatcher's list begins with
-        # it, since it built most, so it is preferred again.
+        # The others may be enough for the job, so they stop. A worker that failed is tried again after
+        # at most 5 s.
+        others = [w for w, of in zip(workers, proxies) if of != proxy]
+        for worker in others:
+            worker.stop()
         wait_for(lambda: proxy.down.passed > passed + 20000, "the worker is never used again")
+        for worker in others:
+            worker.resume()
         c.stop(consumer)
         c.expect_prefix(consumer, len(consumer.arrivals))
 
