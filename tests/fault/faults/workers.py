@@ -129,7 +129,8 @@ def room_for_one_batch(run):
     with run.cluster(batch="size: 64") as c:
         c.dispatcher()
         victim = c.worker(memory="16MiB")
-        consumer = c.consume(4, epochs=60, ahead=1, delay=0.002, network=run.random.random() < 0.5,
+        epochs = 150 + 4 * c.fleet
+        consumer = c.consume(4, epochs=epochs, ahead=1, delay=0.01, network=run.random.random() < 0.5,
                              extra=["--lockstep"])
         consumer.wait_for_batches(40)
         c.workers(1, beside=1, memory="16MiB")
@@ -141,4 +142,4 @@ def room_for_one_batch(run):
         victim.kill()
         consumer.expect_success()
         run.within("longest stall", consumer.stall(killed), 3)
-        c.expect([consumer], 4, 60)
+        c.expect([consumer], 4, epochs)
