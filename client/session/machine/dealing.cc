@@ -17,6 +17,9 @@ namespace {
 constexpr double kReachSeconds = 4;
 /// A batch is taken to need so long until somebody has built one.
 constexpr double kGuessedSeconds = 0.05;
+/// Before the loop's first step, so many are asked for of each thread, or of each member that has
+/// less than one.
+constexpr double kFirstStepsOfThread = 4;
 /// Work that is dealt at a time.
 constexpr double kDealSeconds = 0.02;
 constexpr double kMostDealt = 64;
@@ -118,8 +121,10 @@ void Dealing::FindMembers() {
   // A worker that many consumers share gives each a slot at least. Taken at all members, these would
   // be far more than the consumer's share of them, and bind steps long before they can be built.
   double shares = 0;
+  double first = 0;
   std::uint64_t open = 0;
   for (const Member& member : members_) {
+    first += kFirstStepsOfThread * std::max(1.0, member.threads);
     const std::uint64_t slots = member.free + member.open;
     shares += member.known && slots > 1
                   ? static_cast<double>(slots)
@@ -127,6 +132,7 @@ void Dealing::FindMembers() {
     open += member.open;
   }
   const auto most = static_cast<std::uint64_t>(std::max(1.0, std::ceil(shares)));
+  first_reach_ = static_cast<std::uint64_t>(std::min(first, static_cast<double>(kReach)));
   free_slots_ = most - std::min(most, open);
   if (free_slots_ == 0) TakeSlots();
 }
@@ -148,7 +154,9 @@ Dealing::Member* Dealing::Fastest(Of of) {
 
 bool Dealing::InReach(std::uint64_t step) const {
   if (step >= attach_.steps().end() || step >= stock_.next() + kReach) return false;
-  return step < stock_.next() + stock_.window() || NeededIn(step) <= fastest_ + kReachSeconds;
+  if (step < stock_.next() + stock_.window()) return true;
+  if (!pace_.known() && step >= stock_.next() + first_reach_) return false;
+  return NeededIn(step) <= fastest_ + kReachSeconds;
 }
 
 bool Dealing::InTime(const Member& member, std::uint64_t step) const {

@@ -149,6 +149,7 @@ class Dealing {
   std::vector<Member> members_;
   std::optional<double> median_seconds_;  // of a batch, of the members that have built; m
   double fastest_ = 0;                    // the least finish
+  std::uint64_t first_reach_ = 0;         // of steps before the loop has made one
   std::uint64_t free_slots_ = 0;  // that are left of the consumer's share of all members
   bool has_twins_ = false;
   bool wants_more_ = false;

@@ -43,6 +43,8 @@ class LoopPace {
     asked_ = asked_ + more;
   }
 
+  /// Whether the loop has made a step.
+  bool known() const { return count_ > 0; }
   /// The mean of the last kTimes times from taking a step to asking for the next one; 0 before the
   /// first.
   double step_seconds() const { return mean_; }
