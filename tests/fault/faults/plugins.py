@@ -97,6 +97,13 @@ def processes_of(worker):
     return found
 
 
+def with_processes(workers):
+    """Those that have processes of plugins. A worker has some once it was asked for batches, and a
+    process that was killed is replaced when it is asked again."""
+    return wait_for(lambda: [worker for worker in workers if below(worker.popen.pid)],
+                    "no worker has processes of plugins")
+
+
 def is_gone(pid):
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
@@ -187,10 +194,10 @@ def a_worker_is_killed_with_its_children(run):
         consumer = c.consume(world_size, epochs=3, **SLOWLY)
         for _ in range(8):
             consumer.wait_for_more(run.random.randrange(5, 20))
-            worker = run.random.choice(workers)
+            worker = run.random.choice(with_processes(workers))
             with contextlib.suppress(ProcessLookupError):
                 os.kill(run.random.choice(processes_of(worker)), 9)
-        worker = run.random.choice(workers)
+        worker = run.random.choice(with_processes(workers))
         children = processes_of(worker)
         killed = time.monotonic()
         worker.kill()
