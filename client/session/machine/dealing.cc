@@ -279,6 +279,7 @@ void Dealing::AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shar
                    .kind = kind,
                    .known = member.known && median_seconds_.has_value(),
                    .shared = shared});
+  first_due_ = std::min(first_due_, now_ + ToDuration(member.finish));
   link.stream.stale = link.stream.urgent = true;
   if (shared) return;
   ++member.open;
@@ -367,10 +368,12 @@ void Dealing::Look(Time now) {
 
 void Dealing::FindLags() {
   for (auto& [id, link] : workers_.all()) link.stream.lag = Duration{0};
+  first_due_ = now_ + kLookSeldom;
   if (!median_seconds_) return;
   for (const auto& [step, asks] : asks_.steps()) {
     for (const Ask& ask : asks.all()) {
       if (ask.built && !IsMutant(Mutant::kBuiltCountsAsLate)) continue;
+      first_due_ = std::min(first_due_, ask.due);
       if (now_ <= ask.due) continue;
       WorkerLink& link = *workers_.Find(ask.worker);
       const double told = link.stream.spoke() ? link.stream.word->batch_seconds : 0;
@@ -454,7 +457,11 @@ void Dealing::OnArrived(const StepAsks& ended, Number from) {
 }
 
 void Dealing::AddTimes(NextDue& next) const {
-  if (!asks_.steps().empty() || wants_more_) next.At(looked_ + kLookEvery);
+  if (!asks_.steps().empty() || wants_more_) {
+    const bool soon = wants_more_ || pace_.asks();
+    next.At(soon ? looked_ + kLookEvery
+                 : std::clamp(first_due_, looked_ + kLookEvery, looked_ + kLookSeldom));
+  }
   if (wanted_) next.At(*wanted_ + kAsksFor);
 }
 

@@ -43,6 +43,8 @@ class LoopPace {
     asked_ = asked_ + more;
   }
 
+  /// Whether the loop has asked for a step that it has not taken.
+  bool asks() const { return asks_; }
   /// Whether the loop has made a step.
   bool known() const { return count_ > 0; }
   /// The mean of the last kTimes times from taking a step to asking for the next one; 0 before the
