@@ -186,7 +186,7 @@ void World::CheckAsked(const TrainerNode& trainer) {
     return;
   }
   // A worker that has failed is found to be usable again at the next look.
-  const Time looked = net_.now() - client::Dealing::kLookEvery;
+  const Time looked = net_.now() + -client::Dealing::kLookEvery;
   for (const client::WorkerLink* member : state.workers().members()) {
     if (!trainer.spoken.contains(member->stream.id) || !member->usable(looked) ||
         !member->stream.spoke() || member->stream.word->slots == 0 ||
