@@ -18,8 +18,8 @@ constexpr double kReachSeconds = 4;
 /// A batch is taken to need so long until somebody has built one.
 constexpr double kGuessedSeconds = 0.05;
 /// Before the loop's first step, so many are asked for of each thread, or of each member that has
-/// less than one.
-constexpr double kFirstStepsOfThread = 4;
+/// less than one. Each of a thousand loops that begin at once is told that it has a whole worker.
+constexpr double kFirstStepsOfThread = 64;
 /// Work that is dealt at a time.
 constexpr double kDealSeconds = 0.02;
 constexpr double kMostDealt = 64;
@@ -126,9 +126,13 @@ void Dealing::FindMembers() {
   for (const Member& member : members_) {
     first += kFirstStepsOfThread * std::max(1.0, member.threads);
     const std::uint64_t slots = member.free + member.open;
-    shares += member.known && slots > 1
-                  ? static_cast<double>(slots)
-                  : std::min(1.0, (member.known ? kSlotsOfThread : 1) * member.threads);
+    if (!member.known) {
+      shares += std::min(static_cast<double>(slots), member.threads);
+    } else if (slots > 1) {
+      shares += static_cast<double>(slots);
+    } else {
+      shares += std::min(1.0, kSlotsOfThread * member.threads);
+    }
     open += member.open;
   }
   const auto most = static_cast<std::uint64_t>(std::max(1.0, std::ceil(shares)));
@@ -458,9 +462,15 @@ void Dealing::OnArrived(const StepAsks& ended, Number from) {
 
 void Dealing::AddTimes(NextDue& next) const {
   if (!asks_.steps().empty() || wants_more_) {
-    const bool soon = wants_more_ || pace_.asks();
-    next.At(soon ? looked_ + kLookEvery
-                 : std::clamp(first_due_, looked_ + kLookEvery, looked_ + kLookSeldom));
+    const Time due = workers_.members().size() < 2 ? looked_ + kLookSeldom : first_due_;
+    next.At(std::clamp(due, looked_ + kLookEvery, looked_ + kLookSeldom));
+  }
+  if (asks_.free().IsFree(stock_.next())) {
+    for (const WorkerLink* link : workers_.members()) {
+      if (link->failing_until > looked_) {
+        next.At(std::max(link->failing_until, looked_ + kLookEvery));
+      }
+    }
   }
   if (wanted_) next.At(*wanted_ + kAsksFor);
 }

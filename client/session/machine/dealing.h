@@ -40,8 +40,9 @@ class Dealing {
   /// Of these runs, so many are left for the loop's next step, for copies and for twins, and for
   /// runs that fall apart because a batch in their middle comes first.
   static constexpr std::uint64_t kSpareRuns = 16;
+  /// Lags grow and copies are made at such times while a step is late, if there is another worker.
   static constexpr Duration kLookEvery = std::chrono::milliseconds(50);
-  /// While no step is late and nobody waits.
+  /// Otherwise nothing changes with time alone but the reach. A process may have a thousand sessions.
   static constexpr Duration kLookSeldom = std::chrono::milliseconds(500);
   /// Others are told for so long that a step finds no slot. So they are not told twice for each
   /// batch that is built.

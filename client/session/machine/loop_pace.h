@@ -24,8 +24,10 @@ class LoopPace {
   static constexpr std::size_t kTimes = 64;
 
   /// The loop asks for the next step. Only the first of several calls between two OnTaken counts.
-  void OnAsks(Time now) {
+  /// `built`: a worker has it, so that a wait for it is none for workers to build.
+  void OnAsks(Time now, bool built = false) {
     if (asks_) return;
+    built_ = built;
     if (!IsMutant(Mutant::kLoopWaitsCounted)) Count(now);
     asks_ = true;
     asked_ = now;
@@ -33,7 +35,8 @@ class LoopPace {
   /// The loop takes the step. Time that it waited does not count.
   void OnTaken(Time now) {
     if (!asks_ || IsMutant(Mutant::kLoopWaitsCounted)) Count(now);
-    waited_[taken_steps_++ % kTimes] = asks_ && ToSeconds(now - asked_) > usual_ / kStepsForAWait;
+    const bool waited = asks_ && !built_ && known() && ToSeconds(now - asked_) > usual_ / kStepsForAWait;
+    waited_[taken_steps_++ % kTimes] = waited;
     asks_ = false;
     taken_ = now;
   }
@@ -43,8 +46,6 @@ class LoopPace {
     asked_ = asked_ + more;
   }
 
-  /// Whether the loop has asked for a step that it has not taken.
-  bool asks() const { return asks_; }
   /// Whether the loop has made a step.
   bool known() const { return count_ > 0; }
   /// The mean of the last kTimes times from taking a step to asking for the next one; 0 before the
@@ -88,6 +89,7 @@ class LoopPace {
   std::size_t taken_steps_ = 0;
   bool asks_ = true;  // the loop has begun by asking
   Time asked_;
+  bool built_ = false;  // then
   Time taken_;
 };
 

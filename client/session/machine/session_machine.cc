@@ -218,8 +218,13 @@ void SessionMachine::OnBatchesClosed(StreamId stream, const Status& status, Time
 
 void SessionMachine::OnLoopAsks(Time now) {
   Enter(now);
-  pace_.OnAsks(now);
+  LoopAsks(now);
   Settle(now);
+}
+
+void SessionMachine::LoopAsks(Time now) {
+  const StepAsks* const asks = asks_.Find(stock_.next());
+  pace_.OnAsks(now, stock_.holds(stock_.next()) || (asks != nullptr && asks->is_built()));
 }
 
 void SessionMachine::OnTaken(Time now) {
@@ -239,7 +244,7 @@ void SessionMachine::OnTaken(Time now) {
 
 void SessionMachine::SetWaiting(bool waiting, Time now) {
   Enter(now);
-  if (waiting) pace_.OnAsks(now);
+  if (waiting) LoopAsks(now);
   waits_.Set(waiting, now);
   Settle(now);
 }

@@ -141,6 +141,7 @@ class SessionMachine {
   /// Every event begins with Enter and ends with Settle. Settle does what follows from the event.
   void Enter(Time now);
   void Settle(Time now);
+  void LoopAsks(Time now);
   /// Ends the session with `status`, unless it has ended already.
   void End(const Status& status);
   void CheckTimes(Time now);

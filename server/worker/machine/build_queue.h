@@ -169,6 +169,7 @@ class BuildQueue {
     double time = 0;           // build seconds divided by weight; a new job starts at served_time_
     double mean_seconds = 0;   // of a batch; 0 before the first
     std::uint64_t active = 0;  // batches pending or being built
+    std::uint64_t pending = 0;
     bool waits = false;  // whether a consumer waited or asked for more at the last call of Next
   };
 

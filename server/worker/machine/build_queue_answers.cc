@@ -2,7 +2,6 @@
 // its twins have here.
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -25,15 +24,13 @@ bool BuildQueue::HasPending(StreamId id) const {
 std::vector<JobTurn> BuildQueue::Turns(StreamId id) const {
   const auto asking = streams_.find(id);
   if (asking == streams_.end()) return {};
-  std::map<std::string, std::uint64_t> pending;
-  for (const auto& [other, stream] : streams_) pending[stream.job] += stream.pending.size();
-  const auto turn_of = [&](const std::string& name, const Job& job) {
-    return JobTurn{job.weight, job.time, job.mean_seconds, pending[name]};
+  const auto turn_of = [](const Job& job) {
+    return JobTurn{job.weight, job.time, job.mean_seconds, job.pending};
   };
   const std::string& own = asking->second.job;
-  std::vector<JobTurn> turns = {turn_of(own, jobs_.at(own))};
+  std::vector<JobTurn> turns = {turn_of(jobs_.at(own))};
   for (const auto& [name, job] : jobs_) {
-    if (job.active > 0 && name != own) turns.push_back(turn_of(name, job));
+    if (job.active > 0 && name != own) turns.push_back(turn_of(job));
   }
   return turns;
 }

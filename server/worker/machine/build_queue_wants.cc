@@ -124,6 +124,7 @@ void BuildQueue::SetState(StreamState& stream, Position at, Entry& entry, State 
   SharedBatch* const batch = entry.batch;
   if (entry.state == State::kPending) {
     stream.pending.erase(at);
+    --job.pending;
     if (--batch->pending == 0) --pending_;
   }
   if (entry.state == State::kBuilding && state == State::kNone && stream.twins != nullptr) {
@@ -132,6 +133,7 @@ void BuildQueue::SetState(StreamState& stream, Position at, Entry& entry, State 
   if (entry.state == State::kBuilt) LeaveBuilt(stream, at, *batch, state);
   if (state == State::kPending) {
     stream.pending.insert(at);
+    ++job.pending;
     if (batch->pending++ == 0) ++pending_;
   }
   if (state == State::kBuilt) {

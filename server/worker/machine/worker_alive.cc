@@ -75,8 +75,11 @@ bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now)
   if (queue_.Changes(id) != stream.changes_said) return true;
   const Figures figures = FiguresOf(id, stream, now);
   const Figures& said = stream.figures;
+  if (std::abs(figures.batch_ms - said.batch_ms) > kWorthSaying * said.batch_ms) return true;
+  // With each stream that begins or ends to ask, all others have other shares. Of a thousand, only
+  // those that lack slots need to know at once; the others hear of it within a second.
+  if (!stream.asks) return false;
   return figures.slots != said.slots || figures.threads_milli != said.threads_milli ||
-         std::abs(figures.batch_ms - said.batch_ms) > kWorthSaying * said.batch_ms ||
          TurnChanged(figures, said, ToSeconds(now - stream.alive_said));
 }
 

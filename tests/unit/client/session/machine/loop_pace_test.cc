@@ -82,6 +82,12 @@ TEST_CASE("a loop that waits for batches needs the next ones sooner than its ste
   CHECK(loop.pace.step_seconds() == Approx(0.04));
   for (int i = 0; i < 64; ++i) loop.Step(40 * kMillisecond);
   CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.4));
+  // A wait for a batch that is built, and on its way, asks for no more builds.
+  loop.pace.OnTaken(loop.now);
+  loop.now = loop.now + 40 * kMillisecond;
+  loop.pace.OnAsks(loop.now, true);
+  loop.Step(40 * kMillisecond, 50 * kMillisecond);
+  CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.4));
 }
 
 TEST_CASE("time in which the process stood still is not time of a step", "[loop_pace]") {

@@ -281,6 +281,7 @@ TEST_CASE("a member that fails for a while stays, and one that fails for good le
   h.Report(stream, report);
   CHECK(h.ListOn(stream).size() == 2);
   failing.set_code(static_cast<std::uint32_t>(StatusCode::kDataLoss));
+  h.Advance(seconds(1));
   h.Report(stream, report);
   CHECK(h.ListOn(stream) == Names{"w2"});
   // A worker that has refused single batches may build the others.

@@ -145,36 +145,36 @@ TEST_CASE("twins are told of one another's steps", "[worker][alive][twins]") {
   CHECK(NamedBy(alive->alive().twins()) == std::vector<std::uint64_t>{0, 10, 20});
 }
 
-TEST_CASE("slots and threads are shared by the jobs that ask, and a stream that joins is told",
+TEST_CASE("slots and threads are shared by the jobs with steps here, and a stream that joins is told",
           "[worker][alive][shares]") {
   Machine m(10);
-  const auto join = [&](WorkerMachine::StreamId id, const char* job, std::uint32_t priority,
-                        bool asks) {
+  const auto join = [&](WorkerMachine::StreamId id, const char* job, std::uint32_t priority) {
     if (id != kStream) REQUIRE(m.state.OnStreamOpened(id, {"other"}).ok());
     v1::WantList list = m.List(0);
     list.set_job(job);
     list.set_priority(priority);
-    list.set_asks(asks);
+    list.set_asks(true);
     m.state.OnWants(id, list, m.now);
     m.Act();
     return m.Parts(id).at(0).alive();
   };
-  const v1::Alive alone = join(kStream, "light", 1, true);
+  // A consumer that comes is taken to ask soon.
+  const v1::Alive alone = join(kStream, "light", 1);
   CHECK(alone.slots() == 20);
   CHECK(alone.threads_milli() == 10'000);
-  const v1::Alive heavy = join(2, "heavy", 4, true);
+  const v1::Alive heavy = join(2, "heavy", 4);
   CHECK(heavy.slots() == 16);
   CHECK(heavy.threads_milli() == 8000);
   const auto light = m.AliveAfter(50 * kMs);
   REQUIRE(light);
   CHECK(light->alive().slots() == 4);
   CHECK(light->alive().threads_milli() == 2000);
-  CHECK(join(3, "heavy", 4, false).slots() == 8);
-  CHECK_FALSE(m.AliveAfter(50 * kMs, 2));  // it would get that, and takes nothing
-  CHECK(join(4, "heavy", 4, true).threads_milli() == 4000);
+  CHECK(join(3, "heavy", 4).threads_milli() == 4000);
   CHECK(m.AliveAfter(50 * kMs, 2)->alive().slots() == 8);
   m.state.OnStreamClosed(kStream, Cancelled("done"), m.now);
   CHECK(m.AliveAfter(50 * kMs, 2)->alive().slots() == 10);
+  // Without a step here it takes no part, and is told what it would get.
+  CHECK(m.AliveAfter(1000 * kMs, 2)->alive().slots() == 20);
 }
 
 TEST_CASE("slots follow the time of a batch, and the memory that is left", "[worker][shares]") {
