@@ -2,21 +2,23 @@
 // same builder, but it changes a byte of every third batch and makes its digest anew, and prints
 // which batches it changed.
 
-#define BuildBatch BuildRightBatch
+#define MakeBuilt MakeRight
 #include "server/worker/service/builder.cc"
-#undef BuildBatch
+#undef MakeBuilt
 
 #include <atomic>
 #include <cstdio>
+#include <utility>
 
 #include "common/base/hash.h"
 
 namespace millrace {
 
-Result<std::shared_ptr<const BuiltBatch>> BuildBatch(const BuildQueue::Task& task, const Plan& plan,
-                                                     BatchScratch& scratch) {
+Result<std::shared_ptr<const BuiltBatch>> MakeBuilt(
+    const BuildQueue::Task& task, Result<std::shared_ptr<const PackedBatch>> made,
+    bool mostly_python) {
   static std::atomic<unsigned> built{0};
-  auto right = BuildRightBatch(task, plan, scratch);
+  auto right = MakeRight(task, std::move(made), mostly_python);
   if (!right.ok() || built++ % 3 != 0) return right;
   const PackedBatch& batch = *(*right)->batch;
   const std::span<const std::byte> labels = batch.tensor_bytes(*batch.Find("node_label"));

@@ -42,7 +42,8 @@ WorkerMachine::Figures WorkerMachine::FiguresOf(StreamId id, const StreamEntry& 
   const StreamShare share = shares_.Of(id);
   return {.slots = draining() ? 0 : SlotsOfStream(capacity, share),
           .threads_milli = ThreadsMilli(capacity.threads, share.of_worker),
-          .batch_ms = builds.time.seconds() * 1e3};
+          .batch_ms = builds.time.seconds() * 1e3,
+          .split = SplitOf(stream.fingerprint, builds)};
 }
 
 bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const {
@@ -53,6 +54,7 @@ bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now)
   const Figures figures = FiguresOf(id, stream);
   const Figures& said = stream.figures;
   return figures.slots != said.slots || figures.threads_milli != said.threads_milli ||
+         figures.split != said.split ||
          std::abs(figures.batch_ms - said.batch_ms) > kWorthSaying * said.batch_ms;
 }
 
@@ -71,7 +73,7 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   alive.set_slots(stream.figures.slots);
   alive.set_batch_ms(stream.figures.batch_ms);
   alive.set_threads_milli(stream.figures.threads_milli);
-  alive.set_split(split_);
+  alive.set_split(stream.figures.split);
   for (v1::Run& run : queue_.BuiltRuns(id)) *alive.add_built() = std::move(run);
   for (v1::Run& run : queue_.TwinRuns(id)) *alive.add_twins() = std::move(run);
   std::vector<std::uint64_t> builds;
