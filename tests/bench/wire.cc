@@ -138,8 +138,7 @@ class Feed final : public StreamHandler<v1::WantList> {
     const std::span<const std::byte> bytes = std::as_const(*payload.bytes).bytes();
     if (offset_ == 0 && sent_ + bytes.size() > credit_) return;
     OutgoingPart out;
-    out.part.mutable_lease()->set_term(1);
-    out.part.mutable_lease()->set_n(1);
+    out.part.mutable_at()->set_example(sent_);
     out.part.set_total_bytes(bytes.size());
     out.part.set_offset(offset_);
     out.part.set_digest(payload.digest);

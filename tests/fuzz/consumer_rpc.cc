@@ -236,8 +236,13 @@ class Victim {
             "a stream has at most one batch under way, of at most the size that is allowed");
     if (!state_.admission()) return;
     static_cast<void>(client::PlanFromProto(*state_.admission(), DType::kInt32));
-    Require(state_.held_batches() <= state_.window() + 1 + state_.leases().all().size(),
-            "I5: held batches are bounded");
+    // A batch that was asked for is kept, even if its worker sends more than it has credit for.
+    Require(state_.held_batches() <= client::Dealing::kReach + 1, "held batches are bounded");
+    for (const auto& [step, asks] : state_.asks().steps()) {
+      Require(step >= state_.next() && step < state_.next() + client::Dealing::kReach,
+              "steps that are asked for are within reach");
+      Require(!state_.holds(step), "a step that is here is not asked for");
+    }
     Require(state_.window() <= client::Stock::kLargestWindow, "windows are bounded");
   }
 
@@ -303,41 +308,31 @@ std::vector<std::string> Seeds() {
   tensor.set_packed_dtype("uint32");
   tensor.set_dimension("batch");
   tensor.set_expand("widen");
-  v1::WorkerRef& worker = *admitted.add_workers();
-  client::ToProto(Number{term, 2}, worker.mutable_id());
-  worker.set_address("w:1");
-
-  v1::AttachResponse leases;
-  leases.set_term(term);
+  v1::AttachResponse list = welcome;
+  list.clear_welcome();
+  list.mutable_list()->set_number(1);
   for (std::uint64_t n = 0; n < 2; ++n) {
-    v1::Lease& lease = *leases.add_leases();
-    client::ToProto(Number{term, 3 + n}, lease.mutable_id());
-    *lease.mutable_worker() = worker;
-    client::ToProto(Number{term, 2 + 8 * n}, lease.mutable_worker()->mutable_id());
-    lease.mutable_shard()->set_position(10 * n);
-    lease.mutable_shard()->set_first_example(10 * n);
-    lease.mutable_shard()->set_stride(5);
-    lease.mutable_shard()->set_examples(5);
-    lease.mutable_shard()->set_batches(2);
+    v1::WorkerRef& worker = *list.mutable_list()->add_workers();
+    client::ToProto(Number{term, 2 + 8 * n}, worker.mutable_id());
+    worker.set_address(n == 0 ? "w:1" : "w:2");
   }
-  v1::AttachResponse copy = leases;
-  copy.mutable_leases()->RemoveLast();
-  client::ToProto(Number{term, 6}, copy.mutable_leases(0)->mutable_id());
-  copy.mutable_leases(0)->set_copy(true);
-  client::ToProto(Number{term, 10}, copy.mutable_leases(0)->mutable_worker()->mutable_id());
+  *welcome.mutable_list() = list.list();
+  v1::AttachResponse shorter = list;
+  shorter.mutable_list()->set_number(2);
+  shorter.mutable_list()->mutable_workers()->RemoveLast();
+
   v1::AttachResponse waiting;
   waiting.set_term(term);
   client::ToProto(Number{term, 1}, waiting.mutable_waiting()->mutable_session());
   waiting.mutable_waiting()->set_why("job held by host7:4121");
 
-  const auto parts = [&](std::uint64_t example, std::uint64_t lease, std::size_t cut) {
+  const auto parts = [&](std::uint64_t example, std::size_t cut) {
     const auto batch = client::NumbersBatch(0, {example, 5});
     const std::string_view bytes(reinterpret_cast<const char*>(batch->bytes().data()),
                                  batch->bytes().size());
     std::vector<v1::BatchPart> made;
     for (std::size_t at = 0; at < bytes.size(); at += cut) {
       v1::BatchPart& part = made.emplace_back();
-      client::ToProto(Number{term, lease}, part.mutable_lease());
       client::ToProto(Position{0, example}, part.mutable_at());
       part.set_total_bytes(bytes.size());
       part.set_offset(at);
@@ -346,8 +341,8 @@ std::vector<std::string> Seeds() {
     }
     return made;
   };
-  const auto compressed = [&](std::uint64_t example, std::uint64_t lease, Compression compression) {
-    v1::BatchPart part = parts(example, lease, 1 << 20).front();
+  const auto compressed = [&](std::uint64_t example, Compression compression) {
+    v1::BatchPart part = parts(example, 1 << 20).front();
     Compressor compressor;
     const auto small = compressor.Compress(
         compression, std::as_bytes(std::span(part.data().data(), part.data().size())));
@@ -356,38 +351,58 @@ std::vector<std::string> Seeds() {
     part.set_data(std::string(reinterpret_cast<const char*>(small.data()), small.size()));
     return part;
   };
+  // Two steps are built or being built, and the fourth is there for a twin.
   v1::BatchPart alive;
-  alive.mutable_alive()->set_stage("closure");
-  alive.mutable_alive()->mutable_building()->set_example(5);
+  v1::Alive& word = *alive.mutable_alive();
+  word.set_slots(4);
+  word.set_batch_ms(20);
+  word.set_threads_milli(1500);
+  word.set_split(1);
+  const auto run = [](std::uint64_t first_example, v1::Run* to) {
+    to->set_position(first_example);
+    to->set_first_example(first_example);
+    to->set_stride(5);
+    to->set_examples(5);
+    to->set_steps(1);
+  };
+  run(0, word.add_built());
+  run(15, word.add_twins());
+  v1::Building& building = *word.add_building();
+  client::ToProto(Position{0, 5}, building.mutable_at());
+  building.set_since_ms(10);
+  building.set_stage("closure");
   v1::BatchPart refused;
-  client::ToProto(Number{term, 4}, refused.mutable_refused()->mutable_lease());
+  client::ToProto(Position{0, 10}, refused.mutable_refused()->mutable_at());
   refused.mutable_refused()->set_code(15);
   refused.mutable_refused()->set_message("damaged");
   v1::BatchPart away;
   away.set_going_away(true);
 
-  std::vector<Event> run = {Message(kAttach, 0, welcome),
-                            {kAttachWritten, 0, ""},
-                            Message(kAttach, 0, leases),
-                            {kLoop, 1, ""},
-                            {kWritten, 0, ""},
-                            {kWritten, 1, ""},
-                            Message(kPart, 0, alive)};
-  std::vector<Event> whole = run;
-  for (const auto& part : parts(0, 3, 1 << 20)) whole.push_back(Message(kPart, 0, part));
+  const std::vector<Event> begun = {Message(kAttach, 0, welcome),
+                                    {kAttachWritten, 0, ""},
+                                    {kLoop, 1, ""},
+                                    Message(kPart, 0, alive),
+                                    {kWritten, 0, ""},
+                                    Message(kPart, 1, alive),
+                                    {kWritten, 1, ""},
+                                    Message(kPart, 0, alive)};
+  std::vector<Event> whole = begun;
+  for (const auto& part : parts(0, 1 << 20)) whole.push_back(Message(kPart, 0, part));
   whole.push_back({kTake, 9, ""});
-  for (const auto& part : parts(5, 3, 200)) whole.push_back(Message(kPartBytes, 0, part));
+  for (const auto& part : parts(5, 200)) whole.push_back(Message(kPartBytes, 0, part));
   whole.push_back({kTake, 9, ""});
   whole.push_back({kAdvance, 4, ""});
   whole.push_back(Message(kPart, 1, refused));
   whole.push_back(Message(kPart, 0, away));
+  whole.push_back(Message(kPart, 0, alive));
   whole.push_back({kAdvance, 20, ""});
   whole.push_back({kLeave, 0, ""});
 
-  std::vector<Event> copies = run;
-  copies.push_back(Message(kAttach, 0, copy));
-  for (const auto& part : parts(0, 6, 300)) copies.push_back(Message(kPart, 1, part));
-  for (const auto& part : parts(0, 3, 300)) copies.push_back(Message(kPart, 0, part));
+  std::vector<Event> copies = begun;
+  copies.push_back({kAdvance, 16, ""});
+  copies.push_back(Message(kAttach, 0, shorter));
+  for (const auto& part : parts(0, 300)) copies.push_back(Message(kPart, 1, part));
+  for (const auto& part : parts(0, 300)) copies.push_back(Message(kPart, 0, part));
   copies.push_back({kTake, 1, ""});
   copies.push_back({kAttachClosed, 14, ""});
   copies.push_back({kAdvance, 30, ""});
@@ -395,15 +410,15 @@ std::vector<std::string> Seeds() {
   copies.push_back({kAdvance, 30, ""});
   copies.push_back(Message(kAttach, 0, welcome));
 
-  std::vector<Event> smaller = run;
-  smaller.push_back(Message(kPart, 0, compressed(0, 3, Compression::kZstd)));
+  std::vector<Event> smaller = begun;
+  smaller.push_back(Message(kPart, 0, compressed(0, Compression::kZstd)));
   smaller.push_back({kTake, 9, ""});
-  smaller.push_back(Message(kPartBytes, 0, compressed(5, 3, Compression::kLz4)));
+  smaller.push_back(Message(kPartBytes, 0, compressed(5, Compression::kLz4)));
   smaller.push_back({kTake, 9, ""});
 
   // The parts name another place than their batch has.
-  std::vector<Event> elsewhere = run;
-  for (auto part : parts(10, 3, 1 << 20)) {
+  std::vector<Event> elsewhere = begun;
+  for (auto part : parts(10, 1 << 20)) {
     client::ToProto(Position{0, 0}, part.mutable_at());
     elsewhere.push_back(Message(kPart, 0, part));
   }

@@ -376,7 +376,7 @@ std::vector<std::string> Seeds() {
   work.set_name("w");
   v1::WantList wants;
   wants.set_fingerprint("f");
-  wants.add_wants()->set_room(1);
+  wants.add_runs()->set_steps(1);
   v1::GetStaticRequest tables;
   tables.set_fingerprint("known");
   tables.set_digest(FuzzedWorker().digest());

@@ -239,16 +239,17 @@ TEST_CASE("a stream may be dropped from within its own handler", "[shm]") {
   CHECK(server.recorder->WaitClosed().has_value());
 }
 
-TEST_CASE("a list of thousands of wants arrives whole", "[shm]") {
+TEST_CASE("a list of thousands of runs arrives whole", "[shm]") {
   ShmNetwork network;
   Opened o(network);
   v1::WantList wants = Wants("many");
   for (std::uint64_t i = 0; i < 5000; ++i) {
-    v1::Want& want = *wants.add_wants();
-    want.mutable_lease()->set_term(1'700'000'000);
-    want.mutable_lease()->set_n(i);
-    want.mutable_shard()->set_position(i * 512);
-    want.set_room(3);
+    v1::Run& run = *wants.add_runs();
+    run.set_position(i * 512);
+    run.set_first_example(i * 4096);
+    run.set_stride(256);
+    run.set_examples(64);
+    run.set_steps(3);
   }
   o.up->Write(wants);
   CHECK(o.client->WaitForWrites(2));
