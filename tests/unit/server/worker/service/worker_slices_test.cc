@@ -119,7 +119,9 @@ TEST_CASE("a worker may lose plan and consumer while threads build slices", "[wo
   auto [consumer, stream] = f.Consume();
   stream->Write(test::Wants(f.fingerprint, 1));
   rows.WaitUntilAtSlices(4);
-  SECTION("the dispatcher drops the plan, and wants it again") {
+  SECTION("the consumer goes, and the plan is dropped and wanted again") {
+    stream->Close(OkStatus());
+    consumer->WaitClosed();
     f.Say({});
     f.Serve();
   }
