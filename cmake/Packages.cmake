@@ -25,7 +25,7 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_DAEMON_PACKAGE_NAME millrace-daemon)
 set(CPACK_DEBIAN_DAEMON_PACKAGE_SECTION science)
 set(CPACK_COMPONENT_DAEMON_DESCRIPTION "training batches prepared outside of the trainer: daemon
-The dispatcher admits trainers and leases work. Workers read datasets, build
+The dispatcher admits trainers and names their workers. Workers read datasets, build
 batches and stream them to one consumer per GPU.
 
 The package has the units millrace-serve, millrace-dispatcher and
@@ -87,7 +87,7 @@ install(CODE [[
   endif()]] COMPONENT Development)
 
 # The units, one for each role.
-foreach(unit "serve|dispatcher and worker in one process" "dispatcher|admits trainers and leases work"
+foreach(unit "serve|dispatcher and worker in one process" "dispatcher|admits trainers and names their workers"
              "worker|builds and sends batches")
   string(REGEX MATCH "^[^|]+" ROLE ${unit})
   string(REGEX REPLACE "^[^|]+\\|" "" WHAT ${unit})

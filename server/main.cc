@@ -303,7 +303,7 @@ int main(int argc, char** argv) {
   program.RequireCommand();
   millrace::AddRole(program, millrace::Role::kServe, "dispatcher and worker in one process",
                     arguments);
-  millrace::AddRole(program, millrace::Role::kDispatcher, "admits trainers and leases work",
+  millrace::AddRole(program, millrace::Role::kDispatcher, "admits trainers and names their workers",
                     arguments);
   millrace::AddRole(program, millrace::Role::kWorker, "builds and sends batches", arguments);
   millrace::AddBackup(program, arguments.backup);

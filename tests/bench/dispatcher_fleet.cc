@@ -1,11 +1,11 @@
 #include "tests/bench/dispatcher_fleet.h"
 
-#include <algorithm>
-#include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/steps.h"
@@ -66,10 +66,6 @@ class BenchCompiler final : public PlanCompiler {
   }
 };
 
-bool Less(const v1::Number& a, const v1::Number& b) {
-  return std::pair(a.term(), a.n()) < std::pair(b.term(), b.n());
-}
-
 std::string Nonce(char kind, std::uint32_t number) { return fmt::format("{}{:015}", kind, number); }
 
 }  // namespace
@@ -107,6 +103,9 @@ v1::WorkRequest MakeWorkReport(std::uint32_t worker, const std::string& fingerpr
   request.set_memory_bytes(100 << 20);
   request.set_streams(8);
   request.set_threads(16);
+  request.set_slots(32);
+  request.set_idle_threads(worker % 2);
+  request.set_owed(16);
   for (const char* stage : {"shuffle", "closure", "batch"}) {
     v1::StageSeconds& seconds = *request.add_build();
     seconds.set_stage(stage);
@@ -137,62 +136,42 @@ v1::AttachRequest BenchConsumer::Hello() const {
 Status BenchConsumer::Receive(const v1::AttachResponse& response) {
   if (response.has_welcome()) {
     const v1::Welcome& welcome = response.welcome();
-    session_ = welcome.session();
     MILLRACE_ASSIGN_OR_RETURN(steps_, StepArithmetic::Create(FromProto(welcome.spec().steps())));
-    next_ = Linear(welcome.start().epoch(), welcome.start().example());
+    next_ = FromProto(welcome.start());
   }
-  for (const v1::Lease& lease : response.leases()) {
-    const v1::Shard& shard = lease.shard();
-    const std::uint64_t begin = Linear(shard.epoch(), shard.position());
-    const Held held{lease, begin, begin + shard.batches() * steps_->stride()};
-    const auto after = std::upper_bound(held_.begin(), held_.end(), begin,
-                                        [](std::uint64_t b, const Held& h) { return b < h.begin; });
-    const bool overlaps = (after != held_.end() && after->begin < held.end) ||
-                          (after != held_.begin() && (after - 1)->end > begin);
-    const ExampleRange own = steps_->RankExamples(PositionOf(shard), rank_);
-    if (overlaps || begin < next_ || shard.first_example() != own.first ||
-        shard.examples() != own.count) {
-      return InvalidArgument(fmt::format("consumer {}: lease {}.{} of {} batches from {} is wrong",
-                                         number_, lease.id().term(), lease.id().n(),
-                                         shard.batches(), begin));
-    }
-    if (Less(last_lease_, lease.id())) last_lease_ = lease.id();
-    held_.insert(after, held);
-    ++received_;
+  if (!response.has_list()) return OkStatus();
+  const v1::WorkerList& list = response.list();
+  std::set<std::pair<std::uint64_t, std::uint64_t>> members;
+  for (const v1::WorkerRef& worker : list.workers()) {
+    members.emplace(worker.id().term(), worker.id().n());
   }
+  if (list.number() <= list_ || members.size() > kMaxListMembers ||
+      members.size() != static_cast<std::size_t>(list.workers_size())) {
+    return InvalidArgument(
+        fmt::format("consumer {}: list {} of {} members, {} of them different, "
+                    "is wrong after list {}",
+                    number_, list.number(), list.workers_size(), members.size(), list_));
+  }
+  list_ = list.number();
+  members_ = static_cast<std::uint32_t>(members.size());
   return OkStatus();
 }
 
-bool BenchConsumer::covered() const {
-  std::uint64_t at = next_;
-  for (const Held& held : held_) {
-    if (held.begin != at) break;
-    at = held.end;
-  }
-  return welcomed() && at >= next_ + options_.window * steps_->stride();
+void BenchConsumer::TakeStep() {
+  ++batches_;
+  next_ = steps_->Next(next_);
 }
 
-bool BenchConsumer::FinishLease() {
-  if (held_.empty() || held_.front().begin != next_) return false;
-  batches_ += held_.front().lease.shard().batches();
-  next_ = held_.front().end;
-  held_.pop_front();
-  return true;
-}
-
-v1::AttachRequest BenchConsumer::Report() const {
+v1::AttachRequest BenchConsumer::Report(bool has_list) const {
   v1::AttachRequest request;
   v1::Report& report = *request.mutable_report();
-  report.mutable_next()->set_epoch(next_ / PerEpoch());
-  report.mutable_next()->set_example(next_ % PerEpoch());
-  report.set_window(options_.window);
-  for (const Held& held : held_) {
-    v1::Lease& lease = *report.add_held();
-    *lease.mutable_id() = held.lease.id();
-    *lease.mutable_shard() = held.lease.shard();
-    *lease.mutable_worker()->mutable_id() = held.lease.worker().id();
-  }
-  *report.mutable_last_lease() = last_lease_;
+  report.mutable_next()->set_epoch(next_.epoch);
+  report.mutable_next()->set_example(next_.example);
+  report.set_step_ms(250);
+  report.set_used(members_);
+  report.set_asked(14);
+  report.set_built(2);
+  report.set_list(has_list ? list_ : list_ - 1);
   v1::Counters& counters = *report.mutable_counters();
   counters.set_batches(batches_);
   counters.set_examples(batches_ * kBatch);

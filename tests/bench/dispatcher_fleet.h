@@ -1,12 +1,12 @@
 // A made-up fleet as a dispatcher sees it: workers that report once a second, and consumers that
-// take their batches in order and report which leases they still hold. There is no network, and
+// take their batches in order and report which list of workers they have. There is no network, and
 // there are no batches.
 //
 // Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,9 +23,12 @@ struct FleetOptions {
   std::uint32_t workers = 1000;
   std::uint32_t consumers = 1000;
   std::uint32_t jobs = 8;
-  std::uint32_t window = 32;  // in batches
 
   std::uint32_t world_size() const { return (consumers + jobs - 1) / jobs; }
+  /// Members of each list once all are there: 8 times the consumer's share of the workers.
+  std::uint32_t members() const {
+    return std::min(workers, std::max(8U, (8 * workers + consumers - 1) / consumers));
+  }
 };
 
 /// Compiles any pipeline text to the same plan, which is as large as a real one.
@@ -42,40 +45,27 @@ class BenchConsumer {
   BenchConsumer(const FleetOptions& options, std::uint32_t number);
 
   v1::AttachRequest Hello() const;
-  /// Fails with InvalidArgument if the dispatcher has broken a promise: the lease overlaps another,
-  /// lies before the next batch, or has batches of another rank.
+  /// Fails with InvalidArgument if the dispatcher has broken a promise: a list's number does not
+  /// rise, a worker is in it twice, or it has more members than a list may have.
   Status Receive(const v1::AttachResponse& response);
 
   bool welcomed() const { return steps_.has_value(); }
-  std::uint64_t leases_received() const { return received_; }
-  /// Whether leases cover the whole window.
-  bool covered() const;
+  /// Members of its list.
+  std::uint32_t members() const { return members_; }
 
-  /// Takes all batches of the first lease. False if no lease has the batch `next`.
-  bool FinishLease();
-  v1::AttachRequest Report() const;
+  /// Takes a batch.
+  void TakeStep();
+  /// `has_list`: otherwise it says that its last list is lost.
+  v1::AttachRequest Report(bool has_list = true) const;
 
  private:
-  struct Held {
-    v1::Lease lease;
-    std::uint64_t begin;  // in examples over all epochs
-    std::uint64_t end;
-  };
-
-  std::uint64_t PerEpoch() const { return steps_->StepsFrom(0) * steps_->stride(); }
-  std::uint64_t Linear(std::uint64_t epoch, std::uint64_t position) const {
-    return epoch * PerEpoch() + position;
-  }
-
   const FleetOptions options_;
   const std::uint32_t number_;
   const std::uint32_t rank_;
   std::optional<StepArithmetic> steps_;
-  std::deque<Held> held_;   // in ascending order
-  std::uint64_t next_ = 0;  // in examples over all epochs
-  v1::Number session_;
-  v1::Number last_lease_;
-  std::uint64_t received_ = 0;
+  Position next_;
+  std::uint64_t list_ = 0;  // its number
+  std::uint32_t members_ = 0;
   std::uint64_t batches_ = 0;
 };
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <deque>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -34,6 +33,9 @@ constexpr std::chrono::microseconds kTurn(500);
 constexpr std::chrono::nanoseconds kBeat =
     std::chrono::seconds(1);  // peers that have said nothing for so long say something
 constexpr double kPatienceSeconds = 60;
+constexpr double kQuietSeconds = 1;  // lists that have not changed for so long are complete
+constexpr std::chrono::milliseconds kLacksAfter(
+    1100);  // a list is sent again if it was sent a second ago
 
 struct Peer {
   RawStream stream;
@@ -48,8 +50,8 @@ struct WireConsumer : Peer {
   explicit WireConsumer(BenchConsumer made_up) : consumer(std::move(made_up)) {}
 
   BenchConsumer consumer;
-  std::deque<SteadyTime> due;  // reports that are to be made; the first may wait for its leases
-  bool waits = false;          // for the leases of the first of them
+  SteadyTime lacks_from;            // its reports say from then on that it lacks its list
+  std::optional<SteadyTime> asked;  // when the first such report was due, until the list comes
 };
 
 /// All workers and consumers, and what they have seen.
@@ -69,17 +71,21 @@ class WireFleet {
   WireFleet(const WireFleet&) = delete;
   WireFleet& operator=(const WireFleet&) = delete;
 
-  std::uint64_t leases() const { return leases_; }
   std::size_t welcomed() const { return welcomed_; }
-  std::size_t due() const { return due_; }
-  /// Seconds from when each report was due until its leases came, and until it was made if its
-  /// consumer waited for nothing.
+  std::uint64_t reports() const { return paced_; }
+  SteadyTime last_list() const { return last_list_; }
+  /// Seconds from when each report without a list was due until the list came, and from when each
+  /// report was due until it was made.
   std::vector<float>& latencies() { return latencies_; }
   std::vector<float>& lateness() { return lateness_; }
-  std::size_t CountCovered() const {
-    return static_cast<std::size_t>(
-        std::count_if(consumers_.begin(), consumers_.end(),
-                      [](const auto& consumer) { return consumer->consumer.covered(); }));
+  bool AllHaveLists() const {
+    return std::all_of(consumers_.begin(), consumers_.end(), [&](const auto& consumer) {
+      return consumer->consumer.members() == options_.members();
+    });
+  }
+  bool AllAnswered() const {
+    return std::none_of(consumers_.begin(), consumers_.end(),
+                        [](const auto& consumer) { return consumer->asked.has_value(); });
   }
 
   Status ConnectWorkers() {
@@ -101,20 +107,15 @@ class WireFleet {
     return OkStatus();
   }
 
-  /// Consumers report in turn from now on, `rate` reports a second. 0: they no longer do.
+  /// Consumers report in turn from now on, `rate` reports a second, and lack their lists in turn.
+  /// 0: they no longer do.
   void Pace(double rate) {
     rate_ = rate;
     began_ = SteadyClock::now();
     paced_ = 0;
-  }
-  /// All consumers report as soon as they have their leases, from now on.
-  Status BeEager() {
-    eager_ = true;
-    for (const auto& consumer : consumers_) {
-      AddDue(*consumer, SteadyClock::now());
-      MILLRACE_RETURN_IF_ERROR(Step(*consumer));
+    for (std::size_t c = 0; c < consumers_.size(); ++c) {
+      consumers_[c]->lacks_from = began_ + kLacksAfter * c / consumers_.size();
     }
-    return OkStatus();
   }
 
   Status RunFor(double seconds) {
@@ -165,8 +166,7 @@ class WireFleet {
       if (due > now) break;
       WireConsumer& consumer = *consumers_[paced_++ % consumers_.size()];
       lateness_.push_back(static_cast<float>(Seconds(due)));
-      AddDue(consumer, due);
-      MILLRACE_RETURN_IF_ERROR(Step(consumer));
+      MILLRACE_RETURN_IF_ERROR(Report(consumer, due));
     }
     MILLRACE_RETURN_IF_ERROR(Beat(now));
     std::array<epoll_event, 512> events;
@@ -192,7 +192,7 @@ class WireFleet {
     return OkStatus();
   }
   static v1::AttachRequest BeatOf(const WireConsumer& consumer) {
-    if (consumer.consumer.welcomed()) return consumer.consumer.Report();
+    if (consumer.consumer.welcomed()) return consumer.consumer.Report(!consumer.asked);
     v1::AttachRequest heard;
     heard.mutable_report();
     return heard;
@@ -202,17 +202,10 @@ class WireFleet {
     return *consumers_[i - workers_.size()];
   }
 
-  void AddDue(WireConsumer& consumer, SteadyTime due) {
-    consumer.due.push_back(due);
-    ++due_;
-  }
-  /// Takes a lease's batches and reports, if that is due and the consumer has the lease.
-  Status Step(WireConsumer& consumer) {
-    if (consumer.waits || consumer.due.empty() || !consumer.consumer.FinishLease()) {
-      return OkStatus();
-    }
-    consumer.waits = true;
-    return Say(consumer, consumer.consumer.Report());
+  Status Report(WireConsumer& consumer, SteadyTime due) {
+    consumer.consumer.TakeStep();
+    if (!consumer.asked && due >= consumer.lacks_from) consumer.asked = due;
+    return Say(consumer, consumer.consumer.Report(!consumer.asked));
   }
 
   Status Receive(std::size_t i) {
@@ -231,16 +224,12 @@ class WireFleet {
       ++welcomed_;
       MILLRACE_RETURN_IF_ERROR(Say(consumer, consumer.consumer.Report()));
     }
-    if (response_.leases().empty()) return OkStatus();
-    leases_ += static_cast<std::uint64_t>(response_.leases_size());
-    if (consumer.waits) {
-      latencies_.push_back(static_cast<float>(Seconds(consumer.due.front())));
-      consumer.due.pop_front();
-      --due_;
-      consumer.waits = false;
-      if (eager_) AddDue(consumer, SteadyClock::now());
-    }
-    return Step(consumer);
+    if (!response_.has_list()) return OkStatus();
+    last_list_ = SteadyClock::now();
+    consumer.lacks_from = last_list_ + kLacksAfter;
+    if (consumer.asked) latencies_.push_back(static_cast<float>(Seconds(*consumer.asked)));
+    consumer.asked.reset();
+    return OkStatus();
   }
 
   const FleetOptions options_;
@@ -256,11 +245,9 @@ class WireFleet {
   std::uint64_t paced_ = 0;  // reports that have been due since then
   SteadyTime next_beat_ = SteadyClock::now();
   std::size_t beats_ = 0;
-  bool eager_ = false;
 
-  std::uint64_t leases_ = 0;
   std::size_t welcomed_ = 0;
-  std::size_t due_ = 0;
+  SteadyTime last_list_;
   std::vector<float> latencies_;
   std::vector<float> lateness_;
 };
@@ -283,7 +270,7 @@ double MachineCpuSeconds() {
          static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
-/// Time, CPU time and leases since it was made.
+/// Time, CPU time and reports until it was made.
 struct Usage {
   Usage(const DispatcherProcess& of, const WireFleet& fleet)
       : began(SteadyClock::now()),
@@ -291,14 +278,14 @@ struct Usage {
         load(ThreadCpuSeconds()),
         own(ProcessCpuSeconds()),
         machine(MachineCpuSeconds()),
-        leases(fleet.leases()) {}
+        reports(fleet.reports()) {}
 
   SteadyTime began;
   double dispatcher;
   double load;
   double own;
   double machine;
-  std::uint64_t leases;
+  std::uint64_t reports;
 };
 
 Status MeasurePaced(const DispatcherProcess& dispatcher, const WireOptions& options,
@@ -313,14 +300,17 @@ Status MeasurePaced(const DispatcherProcess& dispatcher, const WireOptions& opti
   MILLRACE_RETURN_IF_ERROR(fleet.RunFor(options.seconds));
   const Usage after(dispatcher, fleet);
   const double seconds = std::chrono::duration<double>(after.began - before.began).count();
-  fleet.Pace(0);
-  result.paced_rate = static_cast<double>(after.leases - before.leases) / seconds;
+  result.paced_rate = static_cast<double>(after.reports - before.reports) / seconds;
+  result.answer_rate = static_cast<double>(fleet.latencies().size()) / seconds;
   result.paced_cpu = (after.dispatcher - before.dispatcher) / seconds;
   result.load_cpu = (after.load - before.load) / seconds;
   result.other_cpu = (after.machine - before.machine) / seconds - result.paced_cpu -
                      (after.own - before.own) / seconds;
+  // Whoever lacks its list has it soon. Lists that come now count too.
+  fleet.Pace(0);
   MILLRACE_RETURN_IF_ERROR(
-      fleet.RunUntil([&fleet] { return fleet.due() == 0; }, "all reports had their leases"));
+      fleet.RunUntil([&fleet] { return fleet.AllAnswered(); }, "all reports had their answers"));
+  if (fleet.latencies().empty()) return Internal("no report lacked its list: measure for longer");
   result.p50 = At(fleet.latencies(), 0.5);
   result.p99 = At(fleet.latencies(), 0.99);
   result.worst = At(fleet.latencies(), 1);
@@ -346,29 +336,25 @@ Result<WireResult> RunOverGrpc(const FleetOptions& options, const WireOptions& w
   WireResult result;
   WireFleet fleet(options, dispatcher->port());
   const double empty = dispatcher->AnonymousBytes();
-  MILLRACE_RETURN_IF_ERROR(fleet.ConnectWorkers());
-  MILLRACE_RETURN_IF_ERROR(fleet.RunFor(1));
-  const double with_workers = dispatcher->AnonymousBytes();
-  result.worker_bytes = (with_workers - empty) / options.workers;
-
-  const auto began = SteadyClock::now();
+  auto began = SteadyClock::now();
   MILLRACE_RETURN_IF_ERROR(fleet.ConnectConsumers());
   MILLRACE_RETURN_IF_ERROR(fleet.RunUntil([&] { return fleet.welcomed() == options.consumers; },
                                           "all consumers had a Welcome"));
   result.all_welcome = Seconds(began);
-  MILLRACE_RETURN_IF_ERROR(fleet.RunUntil([&] { return fleet.CountCovered() == options.consumers; },
-                                          "all consumers had their leases"));
-  result.consumer_bytes = (dispatcher->AnonymousBytes() - with_workers) / options.consumers;
+  MILLRACE_RETURN_IF_ERROR(fleet.RunFor(1));
+  const double with_consumers = dispatcher->AnonymousBytes();
+  result.consumer_bytes = (with_consumers - empty) / options.consumers;
+
+  began = SteadyClock::now();
+  MILLRACE_RETURN_IF_ERROR(fleet.ConnectWorkers());
+  // The lists change until all workers are known.
+  MILLRACE_RETURN_IF_ERROR(fleet.RunUntil(
+      [&] { return fleet.AllHaveLists() && Seconds(fleet.last_list()) > kQuietSeconds; },
+      "all consumers had their lists"));
+  result.all_joined = std::chrono::duration<double>(fleet.last_list() - began).count();
+  result.worker_bytes = (dispatcher->AnonymousBytes() - with_consumers) / options.workers;
 
   MILLRACE_RETURN_IF_ERROR(MeasurePaced(*dispatcher, wire, fleet, result));
-
-  const Usage before(*dispatcher, fleet);
-  MILLRACE_RETURN_IF_ERROR(fleet.BeEager());
-  MILLRACE_RETURN_IF_ERROR(fleet.RunFor(wire.seconds / 2));
-  const Usage after(*dispatcher, fleet);
-  const double seconds = std::chrono::duration<double>(after.began - before.began).count();
-  result.most_rate = static_cast<double>(after.leases - before.leases) / seconds;
-  result.most_cpu = (after.dispatcher - before.dispatcher) / seconds;
   return result;
 }
 

@@ -13,8 +13,10 @@ namespace millrace::bench {
 /// Times in seconds; CPU in seconds a second, for the time in which reports are paced.
 struct WireResult {
   double all_welcome = 0;  // from the first Hello to the last Welcome
-  double paced_rate = 0;   // leases a second while reports came at `rate`
-  double p50 = 0;          // from when a report was due until its leases came
+  double all_joined = 0;   // from the first worker until all consumers had their lists
+  double paced_rate = 0;   // reports a second that were made
+  double answer_rate = 0;  // lists a second that answered reports without one
+  double p50 = 0;          // from when such a report was due until the list came
   double p99 = 0;
   double worst = 0;
   double late_p99 = 0;  // by how much reports were late because of this process; part of `p99`
@@ -25,14 +27,12 @@ struct WireResult {
   double status_p50 = 0;  // from when a status was due until it was there
   double status_worst = 0;
   double status_bytes = 0;
-  double most_rate = 0;       // leases a second if consumers report as soon as they can
-  double most_cpu = 0;        // of the dispatcher's process then
   double worker_bytes = 0;    // memory of the dispatcher for a worker and its stream
   double consumer_bytes = 0;  // memory of the dispatcher for a consumer and its stream
 };
 
 struct WireOptions {
-  double rate = 5000;           // lease operations a second
+  double rate = 4000;           // reports of consumers a second
   double seconds = 10;          // 0: nothing is measured over gRPC
   double polls_per_second = 2;  // of status; 0: none
 };

@@ -227,10 +227,11 @@ def ip(*arguments, prefix=()):
 class Cluster(harness.Cluster):
     """A dataset, a pipeline, and the processes of one fault."""
 
-    def __init__(self, folder, dataset, kind="coq", **options):
+    def __init__(self, folder, dataset, kind="coq", fleet=0, **options):
         super().__init__(folder, dataset, **options,
                          **({"pipeline": PIPELINES[kind]} if kind in PIPELINES else {}))
         self.kind = kind
+        self.fleet = fleet       # how many workers a fault has at least that works with any number
         self.consumers = []
         self.proxies = []
         self.namespaces = []
@@ -326,6 +327,11 @@ class Cluster(harness.Cluster):
         if proxy:
             proxy.target = address
         return process
+
+    def workers(self, count, beside=0, **options):
+        """Starts `count` workers, or more, so that with `beside` others there are as many as the
+        runner's --workers says."""
+        return [self.worker(**options) for _ in range(max(count, self.fleet - beside))]
 
     def add(self, proxy):
         self.proxies.append(proxy)

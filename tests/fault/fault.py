@@ -73,8 +73,9 @@ def load():
 class Run:
     """One fault with one seed."""
 
-    def __init__(self, seed, data, slack, kind="coq"):
+    def __init__(self, seed, data, slack, kind="coq", fleet=0):
         self.seed = seed
+        self.fleet = fleet  # how many workers a fault has at least that works with any number
         self.random = random.Random(seed)
         self.data = data
         self.kind = kind
@@ -91,7 +92,7 @@ class Run:
     def cluster(self, finish=True, **options):
         """A cluster in a folder of its own; at the end all processes stop and none has crashed."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-fault-"))
-        made = Cluster(folder, self.data, kind=self.kind, **options)
+        made = Cluster(folder, self.data, kind=self.kind, fleet=self.fleet, **options)
         try:
             try:
                 yield made

@@ -80,6 +80,7 @@ class Frames:
 
 class Proxy:
     def __init__(self, seed=0, listen="127.0.0.1", record=False, buffer=0):
+        self._made_with = {"listen": listen, "record": record, "buffer": buffer}
         self.target = None          # host:port
         self.up = Direction()       # from clients to the server
         self.down = Direction()
@@ -97,6 +98,13 @@ class Proxy:
         self.address = "%s:%d" % self._socket.getsockname()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def twin(self):
+        """Another one that does to its connections what this one does now."""
+        made = Proxy(self._random.randrange(1 << 32), **self._made_with)
+        for mine, other in ((self.up, made.up), (self.down, made.down)):
+            other.delay, other.rate, other.frames = mine.delay, mine.rate, mine.frames
+        return made
 
     def reset_all(self):
         """Ends every connection with a reset, on both sides."""

@@ -58,7 +58,10 @@ def program_of(starter, user):
     def find():
         for first in children(starter):
             for program in children(first):
-                status = pathlib.Path(f"/proc/{program}/status").read_text()
+                try:
+                    status = pathlib.Path(f"/proc/{program}/status").read_text()
+                except (FileNotFoundError, ProcessLookupError):
+                    continue  # a program that makes the container ready, and has ended
                 if f"Uid:\t{user}\t" in status and "Name:\tsetpriv" not in status and "Name:\tenv" not in status:
                     return int(program)
         return None

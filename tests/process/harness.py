@@ -169,7 +169,8 @@ class Cluster:
                              "--port-file", port_file, "--grace", "5", *arguments)
         wait_for(lambda: port_file.exists() and port_file.read_text().strip(),
                  f"{role} does not listen; output: {process.text()}", process.popen)
-        return process, port_file.read_text().strip()
+        process.address = port_file.read_text().strip()
+        return process, process.address
 
     def dispatcher(self, listen="127.0.0.1:0", extra=()):
         process, self.address = self._daemon("dispatcher", "--listen", listen, "--state",
@@ -227,6 +228,15 @@ class Cluster:
 
     def status(self):
         return json.loads(self.run("status", "--address", self.address, "--format", "json"))
+
+    def builders(self, workers):
+        """Those of these workers that have sent batches, the one that has sent most first; waits until
+        one has. A slow loop needs one worker, and then the others do nothing."""
+        def found():
+            sent = {w["address"]: int(w["sent_batches"]) for w in self.status()["workers"]}
+            numbers = {worker: sent.get(worker.address, 0) for worker in workers}
+            return sorted(filter(numbers.get, workers), key=numbers.get, reverse=True)
+        return wait_for(found, "no worker has sent a batch")
 
     def reference(self, epoch, world_size, start=0):
         """The log lines of an epoch, built in one process without a server."""

@@ -103,7 +103,7 @@ def test_a_worker_of_an_earlier_release_builds_the_same_bytes_or_is_refused():
     with_each_release(run)
 
 
-def test_a_dispatcher_of_an_earlier_release_leases_the_same_bytes_or_refuses():
+def test_a_dispatcher_of_an_earlier_release_gives_the_same_bytes_or_refuses():
     def run(c, release):
         with programs(release, "daemon"):
             c.dispatcher()

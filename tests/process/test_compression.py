@@ -71,14 +71,14 @@ def test_a_crash_of_a_worker_changes_no_compressed_batch():
     with cluster(DATA) as c:
         c.dispatcher()
         workers = [c.worker() for _ in range(3)]
-        expected = c.reference(0, 2) + c.reference(1, 2)
-        consumers = {codec: c.consumer(2, job=codec, epochs=2,
+        expected = sum((c.reference(e, 2) for e in range(8)), [])
+        consumers = {codec: c.consumer(2, job=codec, epochs=8,
                                        extra=[*NETWORK, *LITTLE_AHEAD, "--compression", codec])
                      for codec in ("off", "lz4", "zstd")}
         for consumer in consumers.values():
             wait_for(lambda log=consumer.log: len(c.delivered(log)) > 40, "no batches",
                      consumer.popen)
-        workers[0].kill()
+        c.builders(workers)[0].kill()
         for codec, consumer in consumers.items():
             consumer.expect_success()
             check_same(c.delivered(consumer.log), expected, codec)

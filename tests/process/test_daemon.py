@@ -106,14 +106,14 @@ def test_flags_win_over_the_file_and_print_config_says_what_is_in_force():
 def test_sigterm_drains_and_ends_well_under_load():
     with cluster(DATA) as c:
         c.dispatcher()
-        leaving = c.worker()
-        c.worker()
-        consumer = c.consumer(2, epochs=2, extra=["--delay", "0.005", "--prefetch-bytes", "60000"])
+        workers = [c.worker(), c.worker()]
+        consumer = c.consumer(2, epochs=8, extra=["--delay", "0.005", "--prefetch-bytes", "60000"])
         wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
+        leaving = c.builders(workers)[0]
         leaving.terminate()
         check(leaving.wait() == 0, f"the worker ends with 0:\n{leaving.text()}")
         consumer.expect_success()
-        check_same(c.delivered(consumer.log), c.reference(0, 2) + c.reference(1, 2))
+        check_same(c.delivered(consumer.log), sum((c.reference(e, 2) for e in range(8)), []))
 
 
 def test_logs_have_no_line_a_batch_and_can_be_json():
@@ -148,9 +148,11 @@ def test_status_names_jobs_workers_and_consumers():
         check(consumers[0]["grants"]["window"] > 0, str(consumers))
         check(consumers[0]["list"] == 1, str(consumers))
         table = c.run("status", "--address", c.address)
-        check("seen" in table and "LEASE WINDOW" not in table, table)
+        check("seen" in table and " CREDIT" not in table, table)
+        check(all(word in table for word in ("LIST", "ASKED", "BUILT", "DUE", "SLOTS", "IDLE")), table)
+        check("1/1" in table, table)
         table = c.run("status", "--details", "--address", c.address)
-        check("LEASE WINDOW" in table and "workers that consumers avoid" in table, table)
+        check(" CREDIT" in table and "workers that consumers avoid" in table, table)
         check("seen" in c.run("jobs", "--address", c.address), "jobs lists it")
         c.run("jobs", "end", "seen", "--address", c.address)
         check(consumer.wait() != 0, "an ended job's session is turned out")

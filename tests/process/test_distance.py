@@ -63,7 +63,7 @@ def past_one_that_stands_still(extra):
         alone_address = c.address
         worker = c.serve("--memory-limit", "16MiB")
         stopped = c.consumer(1, job="stopped", epochs=10000, extra=extra)
-        # By then the consumer has used more leases than the worker has memory for.
+        # By then the consumer has taken more batches than the worker has memory for.
         wait_for(lambda: lines(stopped) > 100 * 24, "no batches", stopped.popen)
         before = worker.memory_bytes()
         stopped.stop()

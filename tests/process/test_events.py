@@ -21,33 +21,35 @@ def steps(c):
     return sum(int(consumer["step"]) for consumer in c.status()["consumers"])
 
 
-def kill_worker(c, name):
-    """Kills a worker that was asked for steps which it cannot have answered; returns the events of
-    its loss and of these steps. There may be none, if all that it had was sent, or was copied."""
-    doomed = c.worker(extra=["--name", name])
-    wait_for(lambda: any(w["name"] == name and int(w["sent_batches"]) for w in c.status()["workers"]),
-             "the worker gets no steps")
+def kill_worker(c, workers):
+    """Kills the one of the workers (name -> process) that builds most, when it was asked for steps which
+    it cannot have answered. Returns its name, and the events of its loss and of these steps. There may
+    be none, if all that it had was sent, or was copied."""
+    doomed = c.builders(list(workers.values()))[0]
+    name = next(name for name, worker in workers.items() if worker == doomed)
     doomed.stop()
     # Consumers do not know that yet, and ask it for more.
     before = steps(c)
     wait_for(lambda: steps(c) >= before + 40 or events_of(c, "worker_lost", name),
              "consumers take no more")
     doomed.kill()
+    del workers[name]
     lost = wait_for(lambda: events_of(c, "worker_lost", name), "nobody says that the worker is lost")
     for _ in tries(5):
         if moved := events_of(c, "steps_moved", name):
-            return lost[0], moved[0]
-    return lost[0], None
+            return name, lost[0], moved[0]
+    return name, lost[0], None
 
 
 def test_a_worker_that_is_killed_is_an_event_in_status_and_top():
     with cluster(DATA) as c:
         began = time.monotonic()
         dispatcher = c.dispatcher()
-        c.worker(extra=["--name", "other"])
+        workers = {"worker-0": c.worker(extra=["--name", "worker-0"])}
         c.consumer(2, epochs=0, job="watched", extra=SLOW)
-        for name in ("doomed", "doomed-2", "doomed-3", "doomed-4"):
-            lost, moved = kill_worker(c, name)
+        for turn in range(1, 5):
+            workers[f"worker-{turn}"] = c.worker(extra=["--name", f"worker-{turn}"])
+            name, lost, moved = kill_worker(c, workers)
             check(lost["count"] == 1, str(lost))
             check(f"Worker {name} at 127.0.0.1:" in lost["text"] and
                   " is lost" in lost["text"], str(lost))

@@ -89,12 +89,13 @@ def test_a_file_zeroed_in_mid_epoch_ends_the_job_with_its_name():
 
 def test_the_job_goes_on_with_the_worker_whose_file_was_not_cut_off():
     with cluster(DATA) as c:
-        mine, file = own_dataset(c)
+        folders = [own_dataset(c, name) for name in ("one", "two")]
         c.dispatcher()
-        damaged = worker_of(c, mine)
-        c.worker()
+        workers = [worker_of(c, folder) for folder, _ in folders]
         consumer = c.consumer(1, epochs=0, extra=SLOW)
         begun(c, consumer)
+        damaged = c.builders(workers)[0]
+        file = folders[workers.index(damaged)][1]
         cut(file)
         wait_for(lambda: file.name in damaged.text(), "the worker does not name the file",
                  damaged.popen)
@@ -233,11 +234,12 @@ def test_a_job_ends_when_no_worker_is_left_whose_files_are_good():
                  sorted(folders[1][0].rglob("*.bin"), key=lambda f: f.stat().st_size)[-2]]
         consumer = c.consumer(1, epochs=100, extra=SLOW)
         begun(c, consumer)
-        cut(files[0])
-        wait_for(lambda: "plan cannot be served any more" in workers[0].text(),
-                 "the first worker goes on", workers[0].popen)
+        first = workers.index(c.builders(workers)[0])
+        cut(files[first])
+        wait_for(lambda: "plan cannot be served any more" in workers[first].text(),
+                 "the first worker goes on", workers[first].popen)
         goes_on(c, consumer, 20)
-        cut(files[1])
+        cut(files[1 - first])
         check(consumer.wait() == 3, consumer.text())
         last = consumer.text().splitlines()[-1]
         # Each worker could serve a job that excludes its own bad file.

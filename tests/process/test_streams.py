@@ -86,13 +86,12 @@ def test_consumers_as_processes_of_their_own():
 def test_a_worker_killed_in_the_middle():
     with cluster(DATA) as c:
         c.dispatcher()
-        victim = c.worker()
-        c.worker()
-        consumer = c.consumer(2, epochs=2, extra=LITTLE_AHEAD)
+        workers = [c.worker(), c.worker()]
+        consumer = c.consumer(2, epochs=8, extra=LITTLE_AHEAD)
         wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
-        victim.kill()
+        c.builders(workers)[0].kill()
         consumer.expect_success()
-        check_same(c.delivered(consumer.log), c.reference(0, 2) + c.reference(1, 2))
+        check_same(c.delivered(consumer.log), sum((c.reference(e, 2) for e in range(8)), []))
 
 
 def test_all_workers_killed_and_new_ones_started():
@@ -111,14 +110,14 @@ def test_all_workers_killed_and_new_ones_started():
 def test_a_worker_stopped_in_the_middle_is_passed_over():
     with cluster(DATA) as c:
         c.dispatcher()
-        victim = c.worker()
-        c.worker()
-        consumer = c.consumer(1, epochs=2, extra=LITTLE_AHEAD)
+        workers = [c.worker(), c.worker()]
+        consumer = c.consumer(1, epochs=4, extra=LITTLE_AHEAD)
         wait_for(lambda: len(c.delivered(consumer.log)) > 20, "no batches", consumer.popen)
+        victim = c.builders(workers)[0]
         victim.stop()
         consumer.expect_success()
         victim.resume()
-        check_same(c.delivered(consumer.log), c.reference(0, 1) + c.reference(1, 1))
+        check_same(c.delivered(consumer.log), sum((c.reference(e, 1) for e in range(4)), []))
 
 
 def test_a_dispatcher_killed_and_restarted_in_the_middle():
@@ -247,13 +246,12 @@ def test_a_consumer_that_stops_reading_costs_nothing_to_others():
 def test_one_consumer_and_two_workers_with_little_memory_one_killed():
     with cluster(DATA, batch="size: 64") as c:
         c.dispatcher()
-        victim = c.worker(memory="16MiB")
-        c.worker(memory="16MiB")
-        consumer = c.consumer(1, epochs=4, extra=["--prefetch-bytes", "200000"])
+        workers = [c.worker(memory="16MiB"), c.worker(memory="16MiB")]
+        consumer = c.consumer(1, epochs=12, extra=["--delay", "0.02", "--prefetch-bytes", "200000"])
         wait_for(lambda: len(c.delivered(consumer.log)) > 5, "no batches", consumer.popen)
-        victim.kill()
+        c.builders(workers)[0].kill()
         consumer.expect_success()
-        check_same(c.delivered(consumer.log), sum((c.reference(e, 1) for e in range(4)), []))
+        check_same(c.delivered(consumer.log), sum((c.reference(e, 1) for e in range(12)), []))
 
 
 def test_four_ranks_in_lockstep_on_two_full_workers():

@@ -10,8 +10,18 @@ from test_streams import DATA
 # Few batches are received ahead of the loop, so that a trace of one second has the whole way of
 # some batches.
 STEADY = ["--delay", "0.002", "--prefetch-bytes", "60000"]
-WAY = ["lease", "build", "shuffle", "closure", "batch", "seal", "send", "receive", "gather", "expand",
-       "taken"]
+# Workers build up to 4 s ahead of a loop with a step of its own. This one takes what they build, so
+# that it needs both of them, and the way of a batch is shorter than a trace.
+HUNGRY = STEADY[2:]
+WAY = ["build", "shuffle", "closure", "batch", "seal", "send", "receive", "gather", "expand", "taken"]
+
+
+def asks_of(events):
+    """Asks of consumers, which overlap: each is an event where it begins and one where it ends."""
+    begun = {(e["cat"], e["id"]): e for e in events if e["ph"] == "b"}
+    ended = {(e["cat"], e["id"]): e for e in events if e["ph"] == "e"}
+    check(begun.keys() == ended.keys() and all(cat == "ask" for cat, _ in begun), "asks lack an end")
+    return [{**e, "dur": ended[key]["ts"] - e["ts"]} for key, e in begun.items()]
 
 
 class Trace:
@@ -20,6 +30,7 @@ class Trace:
         events = self.whole["traceEvents"]
         self.spans = [e for e in events if e["ph"] == "X"]
         self.flows = [e for e in events if e["ph"] in "stf"]
+        self.asks = asks_of(events)
         self.processes = {e["pid"]: e["args"]["name"] for e in events
                           if e["ph"] == "M" and e["name"] == "process_name"}
         self.rows = {(e["pid"], e["tid"]) for e in events
@@ -39,16 +50,10 @@ class Trace:
                 of.setdefault(span["name"], []).append(span)
         return found
 
-    def lease_of(self, span):
-        """The lease of a span's batch, if it was given during the trace."""
-        for lease in self.named("lease"):
-            a, b = lease["args"], span["args"]
-            if a["lease"] == b.get("lease") and a["job"] == b["job"] and a["rank"] == b["rank"]:
-                first = a["position"]
-                check(first <= b["position"] < first + a["batches"] * a["stride"],
-                      f"{span} does not lie in {lease}")
-                return lease
-        return None
+    def asks_for(self, span):
+        """The asks for the batch of a span that began during the trace."""
+        return [ask for ask in self.asks if all(ask["args"].get(key) == span["args"].get(key)
+                                                for key in ("job", "rank", "epoch", "position"))]
 
 
 def trace_command(c, seconds):
@@ -95,24 +100,36 @@ def check_rows(trace):
             open_until.append(end)
 
 
+def of_work(trace):
+    """All processes but the dispatcher, which has no spans."""
+    return {pid for pid, name in trace.processes.items() if not name.startswith("dispatcher ")}
+
+
 def whole_ways(trace):
-    """Follows batches of the job `seen` from their leases to the loop, at most five of each of its two
+    """Follows batches of the job `seen` from their asks to the loop, at most five of each of its two
     ranks. Returns how many there are of each rank."""
     kinds = {pid: name.split()[0] for pid, name in trace.processes.items()}
     found = {0: 0, 1: 0}
     for (job, _, ordinal), spans in trace.batches().items():
-        if not set(WAY[1:]) <= set(spans) or job != "seen":
+        if not set(WAY) <= set(spans) or job != "seen":
             continue
-        way = [spans[name][0] for name in WAY[1:]]
-        lease = trace.lease_of(way[0])
+        way = [spans[name][0] for name in WAY]
+        asks = trace.asks_for(way[0])
         rank = way[0]["args"]["rank"]
-        if lease is None or found[rank] == 5:
+        if not asks or found[rank] == 5:
             continue
         found[rank] += 1
-        begins = [lease["ts"], *(span["ts"] for span in way)]
-        for before, after, name in zip(begins, begins[1:], WAY[1:]):
-            check(before <= after + 2 * trace.error + 0.002,
+        check(asks[0]["name"] == "ask: first", f"{asks}")
+        begins = [asks[0]["ts"], *(span["ts"] for span in way)]
+        slack = 2 * trace.error + 0.002
+        for before, after, name in zip(begins, begins[1:], WAY):
+            check(before <= after + slack,
                   f"{name} of {ordinal} begins before what comes before it: {begins}")
+        receive = way[WAY.index("receive")]
+        ends = [ask["ts"] + ask["dur"] for ask in asks]
+        check(max(ends) + slack >= receive["ts"] and min(ends) <= way[-1]["ts"] + slack,
+              f"asks for {ordinal} do not end between {receive} and {way[-1]}: {asks}")
+        check(kinds[asks[0]["pid"]] == "consumer" and asks[0]["pid"] == way[-1]["pid"], f"{asks}")
         for span in way:
             args = span["args"]
             check(args["ordinal"] == 2 * args["step"] + args["rank"] == ordinal, f"{span}")
@@ -120,9 +137,8 @@ def whole_ways(trace):
             check(args["worker"] in trace.processes[way[0]["pid"]], f"{span}")
         check(kinds[way[0]["pid"]] == "worker" and kinds[way[-1]["pid"]] == "consumer", f"{way}")
 
-        at = {(lease["pid"], lease["tid"], lease["ts"])}
-        at |= {(s["pid"], s["tid"], s["ts"]) for s in way
-               if s["name"] in ("build", "send", "receive", "expand", "taken")}
+        at = {(s["pid"], s["tid"], s["ts"]) for s in way
+              if s["name"] in ("build", "send", "receive", "expand", "taken")}
         ids = {f["id"] for f in trace.flows if f["ph"] == "f" and
                (f["pid"], f["tid"], f["ts"]) == (way[-1]["pid"], way[-1]["tid"], way[-1]["ts"])}
         check(len(ids) == 1, f"flows that end where {ordinal} is taken: {ids}")
@@ -131,19 +147,19 @@ def whole_ways(trace):
     return found
 
 
-def test_a_batch_is_followed_from_its_lease_to_the_loop():
+def test_a_batch_is_followed_from_its_ask_to_the_loop():
     with cluster(DATA) as c:
         c.dispatcher()
         c.worker()
         c.worker()
-        started(c.consumer(2, job="seen", epochs=0, extra=STEADY), c)
+        started(c.consumer(2, job="seen", epochs=0, extra=HUNGRY), c)
 
         def has_all(trace, said):
             return "of 1 dispatcher, 2 workers and 2 consumers" in said and \
-                {span["pid"] for span in trace.spans} == set(trace.processes) and \
+                {span["pid"] for span in trace.spans} == of_work(trace) and \
                 whole_ways(trace) == {0: 5, 1: 5}
 
-        trace, _ = take_until(c, has_all)
+        trace, _ = take_until(c, has_all, seconds=2)
         kinds = sorted(name.split()[0] for name in trace.processes.values())
         check(kinds == ["consumer", "consumer", "dispatcher", "worker", "worker"], str(trace.processes))
         for rank in (0, 1):
@@ -185,7 +201,7 @@ def test_a_wait_is_in_the_trace_before_it_ends():
         waiting.expect_success()
 
         # The job only waits for the one worker, which builds batches as they are asked for.
-        hungry = started(c.consumer(1, job="hungry", epochs=0, extra=STEADY[2:]), c)
+        hungry = started(c.consumer(1, job="hungry", epochs=0, extra=HUNGRY), c)
 
         def waits_of(trace):
             return [s for s in trace.spans if s["name"].startswith("waited: ")]
@@ -205,7 +221,7 @@ def test_a_trace_of_a_daemon_that_serves_alone():
         c.serve()
         started(c.consumer(1, epochs=0, extra=STEADY), c)
         trace, _ = take_until(c, lambda trace, _: len(trace.processes) == 3 and
-                              set(WAY[1:]) <= {span["name"] for span in trace.spans})
+                              set(WAY) <= {span["name"] for span in trace.spans})
         roles = sorted(name.split()[0] for name in trace.processes.values())
         check(roles == ["consumer", "dispatcher", "worker"], str(trace.processes))
 

@@ -185,8 +185,10 @@ void World::CheckAsked(const TrainerNode& trainer) {
       state.workers().TriedBy(state.next()) >= kWorkersTryCode) {
     return;
   }
+  // A worker that has failed is found to be usable again at the next look.
+  const Time looked = net_.now() + -client::Dealing::kLookEvery;
   for (const client::WorkerLink* member : state.workers().members()) {
-    if (!trainer.spoken.contains(member->stream.id) || !member->usable(net_.now()) ||
+    if (!trainer.spoken.contains(member->stream.id) || !member->usable(looked) ||
         !member->stream.spoke() || member->stream.word->slots == 0 ||
         member->tried.contains(state.next())) {
       continue;

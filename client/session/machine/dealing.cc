@@ -17,6 +17,9 @@ namespace {
 constexpr double kReachSeconds = 4;
 /// A batch is taken to need so long until somebody has built one.
 constexpr double kGuessedSeconds = 0.05;
+/// Before the loop's first step, so many are asked for of each thread, or of each member that has
+/// less than one.
+constexpr double kFirstStepsOfThread = 4;
 /// Work that is dealt at a time.
 constexpr double kDealSeconds = 0.02;
 constexpr double kMostDealt = 64;
@@ -44,7 +47,18 @@ Duration ToDuration(double seconds) {
 // --- Members -------------------------------------------------------------------------------------
 
 void Dealing::Estimate(Member& member) const {
-  const double split = std::max(1.0, member.link->stream.word->split);
+  const WorkerWord& word = *member.link->stream.word;
+  if (word.turn && member.threads < 1) {
+    // It builds these one after the other once the other jobs have had their turn, and not a part
+    // of each of them all the time.
+    const std::uint64_t begun = std::min<std::uint64_t>(member.open, word.building.size());
+    const double waits = std::max(0.0, ToSeconds(*word.turn - now_));
+    const auto builds = static_cast<double>(member.open - begun + 1);
+    member.finish = member.link->stream.round_trip + member.lag + waits +
+                    (member.batch_seconds + member.lag) * builds;
+    return;
+  }
+  const double split = std::max(1.0, word.split);
   const double turns = std::max(1 / split, static_cast<double>(member.open + 1) / member.threads);
   member.finish =
       member.link->stream.round_trip + member.lag + (member.batch_seconds + member.lag) * turns;
@@ -107,8 +121,10 @@ void Dealing::FindMembers() {
   // A worker that many consumers share gives each a slot at least. Taken at all members, these would
   // be far more than the consumer's share of them, and bind steps long before they can be built.
   double shares = 0;
+  double first = 0;
   std::uint64_t open = 0;
   for (const Member& member : members_) {
+    first += kFirstStepsOfThread * std::max(1.0, member.threads);
     const std::uint64_t slots = member.free + member.open;
     shares += member.known && slots > 1
                   ? static_cast<double>(slots)
@@ -116,6 +132,7 @@ void Dealing::FindMembers() {
     open += member.open;
   }
   const auto most = static_cast<std::uint64_t>(std::max(1.0, std::ceil(shares)));
+  first_reach_ = static_cast<std::uint64_t>(std::min(first, static_cast<double>(kReach)));
   free_slots_ = most - std::min(most, open);
   if (free_slots_ == 0) TakeSlots();
 }
@@ -137,7 +154,9 @@ Dealing::Member* Dealing::Fastest(Of of) {
 
 bool Dealing::InReach(std::uint64_t step) const {
   if (step >= attach_.steps().end() || step >= stock_.next() + kReach) return false;
-  return step < stock_.next() + stock_.window() || NeededIn(step) <= fastest_ + kReachSeconds;
+  if (step < stock_.next() + stock_.window()) return true;
+  if (!pace_.known() && step >= stock_.next() + first_reach_) return false;
+  return NeededIn(step) <= fastest_ + kReachSeconds;
 }
 
 bool Dealing::InTime(const Member& member, std::uint64_t step) const {
@@ -260,6 +279,7 @@ void Dealing::AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shar
                    .kind = kind,
                    .known = member.known && median_seconds_.has_value(),
                    .shared = shared});
+  first_due_ = std::min(first_due_, now_ + ToDuration(member.finish));
   link.stream.stale = link.stream.urgent = true;
   if (shared) return;
   ++member.open;
@@ -348,10 +368,12 @@ void Dealing::Look(Time now) {
 
 void Dealing::FindLags() {
   for (auto& [id, link] : workers_.all()) link.stream.lag = Duration{0};
+  first_due_ = now_ + kLookSeldom;
   if (!median_seconds_) return;
   for (const auto& [step, asks] : asks_.steps()) {
     for (const Ask& ask : asks.all()) {
       if (ask.built && !IsMutant(Mutant::kBuiltCountsAsLate)) continue;
+      first_due_ = std::min(first_due_, ask.due);
       if (now_ <= ask.due) continue;
       WorkerLink& link = *workers_.Find(ask.worker);
       const double told = link.stream.spoke() ? link.stream.word->batch_seconds : 0;
@@ -435,7 +457,11 @@ void Dealing::OnArrived(const StepAsks& ended, Number from) {
 }
 
 void Dealing::AddTimes(NextDue& next) const {
-  if (!asks_.steps().empty() || wants_more_) next.At(looked_ + kLookEvery);
+  if (!asks_.steps().empty() || wants_more_) {
+    const bool soon = wants_more_ || pace_.asks();
+    next.At(soon ? looked_ + kLookEvery
+                 : std::clamp(first_due_, looked_ + kLookEvery, looked_ + kLookSeldom));
+  }
   if (wanted_) next.At(*wanted_ + kAsksFor);
 }
 

@@ -41,6 +41,8 @@ class Dealing {
   /// runs that fall apart because a batch in their middle comes first.
   static constexpr std::uint64_t kSpareRuns = 16;
   static constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+  /// While no step is late and nobody waits.
+  static constexpr Duration kLookSeldom = std::chrono::milliseconds(500);
   /// Others are told for so long that a step finds no slot. So they are not told twice for each
   /// batch that is built.
   static constexpr Duration kAsksFor = std::chrono::milliseconds(250);
@@ -57,7 +59,7 @@ class Dealing {
   // These functions REQUIRE that the session is admitted.
   /// Deals free steps to workers, until a rule stops.
   void Deal(Time now);
-  /// Finds who is late, and makes copies. To be called every kLookEvery.
+  /// Finds who is late, and makes copies. To be called when AddTimes says.
   void Look(Time now);
   bool LookDue(Time now) const { return now >= looked_ + kLookEvery; }
   /// The worker has spoken. Steps that it has or builds for twins are moved to it, unless another
@@ -149,11 +151,13 @@ class Dealing {
   std::vector<Member> members_;
   std::optional<double> median_seconds_;  // of a batch, of the members that have built; m
   double fastest_ = 0;                    // the least finish
+  std::uint64_t first_reach_ = 0;         // of steps before the loop has made one
   std::uint64_t free_slots_ = 0;  // that are left of the consumer's share of all members
   bool has_twins_ = false;
   bool wants_more_ = false;
   std::optional<Time> wanted_;  // when a step last found no slot
   Time looked_;
+  Time first_due_;  // of the steps that are asked for and not built, when the next one is due
 
   double copies_won_ = 1;        // which part of the last copies came first
   std::uint64_t copied_at_ = 0;  // AskBook::made() at the last copy

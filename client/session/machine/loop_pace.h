@@ -1,10 +1,16 @@
 // How long the training loop takes for a step, and so when it needs which step.
 //
+// What a loop does between two steps may be a wait for the other ranks of its job, who wait for
+// their batches: no rank can tell. So a loop that has waited for batches itself is taken to need
+// the next ones sooner. Otherwise all ranks of a job that lacks batches would ask for no more than
+// they get.
+//
 // Not thread-safe: part of the session's state machine.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,27 +25,35 @@ class LoopPace {
 
   /// The loop asks for the next step. Only the first of several calls between two OnTaken counts.
   void OnAsks(Time now) {
-    if (!asks_ && !IsMutant(Mutant::kLoopWaitsCounted)) Count(now);
+    if (asks_) return;
+    if (!IsMutant(Mutant::kLoopWaitsCounted)) Count(now);
     asks_ = true;
+    asked_ = now;
   }
   /// The loop takes the step. Time that it waited does not count.
   void OnTaken(Time now) {
     if (!asks_ || IsMutant(Mutant::kLoopWaitsCounted)) Count(now);
+    waited_[taken_steps_++ % kTimes] = asks_ && ToSeconds(now - asked_) > usual_ / kStepsForAWait;
     asks_ = false;
     taken_ = now;
   }
   /// This process stood still for `more`, which is not time of a step.
   void StoodStill(Duration more) {
     if (taken_ != Time{}) taken_ = taken_ + more;
+    asked_ = asked_ + more;
   }
 
+  /// Whether the loop has asked for a step that it has not taken.
+  bool asks() const { return asks_; }
+  /// Whether the loop has made a step.
+  bool known() const { return count_ > 0; }
   /// The mean of the last kTimes times from taking a step to asking for the next one; 0 before the
   /// first.
   double step_seconds() const { return mean_; }
   /// Seconds until the loop needs the step that comes `ahead` steps after the next one.
   double NeededIn(std::uint64_t ahead, Time now) const {
     const double rest = asks_ ? 0 : std::max(0.0, usual_ - ToSeconds(now - taken_));
-    return rest + static_cast<double>(ahead) * usual_;
+    return rest + static_cast<double>(ahead) * usual_ / static_cast<double>(1 + waited_.count());
   }
 
  private:
@@ -63,12 +77,17 @@ class LoopPace {
 
   /// One of so many steps may be long without a change of what is usual.
   static constexpr std::size_t kTimesForALong = 16;
+  /// A wait counts if it is longer than this part of a step.
+  static constexpr double kStepsForAWait = 10;
 
   std::array<double, kTimes> times_{};
   std::size_t count_ = 0;
   double mean_ = 0;
   double usual_ = 0;  // the mean without the longest ones
+  std::bitset<kTimes> waited_;  // whether it waited for each of the last kTimes steps
+  std::size_t taken_steps_ = 0;
   bool asks_ = true;  // the loop has begun by asking
+  Time asked_;
   Time taken_;
 };
 

@@ -101,6 +101,7 @@ void Supply::OnAlive(WorkerLink& link, const v1::Alive& alive, Time now) {
   word.batch_seconds = std::isfinite(alive.batch_ms()) ? std::max(0.0, alive.batch_ms() / 1e3) : 0;
   word.threads = std::max(1u, alive.threads_milli()) / 1e3;
   word.split = std::max(1u, alive.split());
+  if (alive.has_turn_ms()) word.turn = now + std::chrono::milliseconds(alive.turn_ms());
   word.batches_before = alive.batches_before();
   for (const v1::Building& build : alive.building()) {
     const Position at = FromProto(build.at());

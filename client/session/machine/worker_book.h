@@ -36,6 +36,7 @@ struct WorkerWord {
   double batch_seconds = 0;          // of one thread, for a batch; 0: it has built none yet
   double threads = 1;                // that it has for this consumer; above 0
   double split = 1;                  // threads that make one batch together, at least 1
+  std::optional<Time> turn;          // when it can begin to build here, if it builds for other jobs
   std::uint32_t batches_before = 0;  // that it has to begin, for all consumers
   std::vector<Build> building;       // for this consumer
   std::set<std::uint64_t> twins;     // steps that it has, or builds, for others than this consumer

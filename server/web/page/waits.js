@@ -19,7 +19,7 @@ export const CAUSES = {
     remedy: 'read the worker\'s line; look whether its address can be reached from the trainer',
   },
   lease: {
-    means: 'no worker is ready for the plan',
+    means: 'no worker may build the next batch',
     remedy: 'read the worker\'s line, which says why: indexing, other dataset, draining',
   },
   attach: {

@@ -35,6 +35,7 @@
 #include "millrace/v1/worker.pb.h"
 #include "server/worker/machine/build_task.h"
 #include "server/worker/machine/shared_batches.h"
+#include "server/worker/machine/turn_estimate.h"
 
 namespace millrace {
 
@@ -115,6 +116,9 @@ class BuildQueue {
   bool OwesOther(const Task& task);
   /// Whether a thread that builds `own` may leave it for `other`: its job is owed no more.
   bool MayLeaveFor(const Task& own, const Task& other) const;
+  /// The job of the stream, and after it the others that have something to build, or for which
+  /// something is being built. Empty if there is no such stream.
+  std::vector<JobTurn> Turns(StreamId stream) const;
   /// Whether a consumer waited for a batch, or asked for more, at the last call of Next.
   bool anyone_waits() const;
   /// How many jobs have streams.

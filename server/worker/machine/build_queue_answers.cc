@@ -2,6 +2,9 @@
 // its twins have here.
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "common/base/mutant.h"
 #include "server/worker/machine/build_queue.h"
@@ -17,6 +20,22 @@ std::uint64_t BuildQueue::BatchesSent(StreamId id) const {
 bool BuildQueue::HasPending(StreamId id) const {
   const auto found = streams_.find(id);
   return found != streams_.end() && (!found->second.pending.empty() || !Building(id).empty());
+}
+
+std::vector<JobTurn> BuildQueue::Turns(StreamId id) const {
+  const auto asking = streams_.find(id);
+  if (asking == streams_.end()) return {};
+  std::map<std::string, std::uint64_t> pending;
+  for (const auto& [other, stream] : streams_) pending[stream.job] += stream.pending.size();
+  const auto turn_of = [&](const std::string& name, const Job& job) {
+    return JobTurn{job.weight, job.time, job.mean_seconds, pending[name]};
+  };
+  const std::string& own = asking->second.job;
+  std::vector<JobTurn> turns = {turn_of(own, jobs_.at(own))};
+  for (const auto& [name, job] : jobs_) {
+    if (job.active > 0 && name != own) turns.push_back(turn_of(name, job));
+  }
+  return turns;
 }
 
 std::uint64_t BuildQueue::Owed(StreamId id) const {

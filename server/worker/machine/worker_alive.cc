@@ -18,6 +18,10 @@ constexpr Duration kSharesLast = std::chrono::milliseconds(250);
 /// A change of the time of a batch by less than this part of it is not worth a message.
 constexpr double kWorthSaying = 0.1;
 
+/// A turn that comes sooner or later than was said by less than this part of a batch is not worth a
+/// message.
+constexpr double kTurnWorthSaying = 0.5;
+
 /// Milliseconds since `then`. A build's end is timed before others know of it, so `then` may be
 /// later.
 std::uint32_t AgeMs(Time then, Time now) {
@@ -36,14 +40,33 @@ WorkerCapacity WorkerMachine::CapacityFor(const PlanBuilds& builds) const {
           .memory_bytes = budget - std::min(budget, queue_.built_bytes())};
 }
 
-WorkerMachine::Figures WorkerMachine::FiguresOf(StreamId id, const StreamEntry& stream) const {
+WorkerMachine::Figures WorkerMachine::FiguresOf(StreamId id, const StreamEntry& stream,
+                                                Time now) const {
   const PlanBuilds builds = build_times_.Of(stream.fingerprint);
   const WorkerCapacity capacity = CapacityFor(builds);
   const StreamShare share = shares_.Of(id);
   return {.slots = draining() ? 0 : SlotsOfStream(capacity, share),
           .threads_milli = ThreadsMilli(capacity.threads, share.of_worker),
           .batch_ms = builds.time.seconds() * 1e3,
-          .split = SplitOf(stream.fingerprint, builds)};
+          .split = SplitOf(stream.fingerprint, builds),
+          .turn_seconds = TurnOf(id, now)};
+}
+
+std::optional<double> WorkerMachine::TurnOf(StreamId id, Time now) const {
+  std::vector<JobTurn> turns = queue_.Turns(id);
+  if (turns.size() < 2) return std::nullopt;
+  std::vector<double> busy;
+  for (const auto& [build, under_way] : building_) {
+    busy.push_back(std::max(0.0, under_way.usual_seconds - ToSeconds(now - under_way.since)));
+  }
+  return SecondsToTurn(std::move(turns), std::move(busy), tuning_.threads());
+}
+
+bool WorkerMachine::TurnChanged(const Figures& figures, const Figures& said, double seconds_ago) {
+  if (figures.turn_seconds.has_value() != said.turn_seconds.has_value()) return true;
+  if (!figures.turn_seconds) return false;
+  const double expected = std::max(0.0, *said.turn_seconds - seconds_ago);
+  return std::abs(*figures.turn_seconds - expected) > kTurnWorthSaying * figures.batch_ms / 1e3;
 }
 
 bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const {
@@ -51,17 +74,18 @@ bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now)
   if (now - stream.wants_heard >= kWantsSilence && !stream.deaf_said) return true;
   if (now - stream.alive_said < kAliveSpacing) return false;
   if (queue_.Changes(id) != stream.changes_said) return true;
-  const Figures figures = FiguresOf(id, stream);
+  const Figures figures = FiguresOf(id, stream, now);
   const Figures& said = stream.figures;
   return figures.slots != said.slots || figures.threads_milli != said.threads_milli ||
          figures.split != said.split ||
-         std::abs(figures.batch_ms - said.batch_ms) > kWorthSaying * said.batch_ms;
+         std::abs(figures.batch_ms - said.batch_ms) > kWorthSaying * said.batch_ms ||
+         TurnChanged(figures, said, ToSeconds(now - stream.alive_said));
 }
 
 void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   stream.alive_due = false;
   stream.alive_said = now;
-  stream.figures = FiguresOf(id, stream);
+  stream.figures = FiguresOf(id, stream, now);
   stream.changes_said = queue_.Changes(id);
   stream.deaf_said = now - stream.wants_heard >= kWantsSilence;
 
@@ -74,13 +98,16 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   alive.set_batch_ms(stream.figures.batch_ms);
   alive.set_threads_milli(stream.figures.threads_milli);
   alive.set_split(stream.figures.split);
+  if (stream.figures.turn_seconds) {
+    alive.set_turn_ms(static_cast<std::uint32_t>(std::min(1e9, *stream.figures.turn_seconds * 1e3)));
+  }
   for (v1::Run& run : queue_.BuiltRuns(id)) *alive.add_built() = std::move(run);
   for (v1::Run& run : queue_.TwinRuns(id)) *alive.add_twins() = std::move(run);
   std::vector<std::uint64_t> builds;
   for (const BuildUnderWay& under_way : queue_.Building(id)) {
     v1::Building& building = *alive.add_building();
     ToProto(under_way.at, building.mutable_at());
-    building.set_since_ms(AgeMs(building_since_.at(under_way.build), now));
+    building.set_since_ms(AgeMs(building_.at(under_way.build).since, now));
     builds.push_back(under_way.build);
   }
   Write(id, stream, std::move(part), std::move(builds));

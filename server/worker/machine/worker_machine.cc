@@ -141,7 +141,7 @@ std::optional<BuildQueue::Task> WorkerMachine::NextBuild(Time now) {
     task->by_slices = BatchSlices::MayShare(build_times_.Of(task->plan).time.seconds()) &&
                       IsByRow(task->plan);
     idle_threads_.OnBegan();
-    building_since_.emplace(task->build, now);
+    building_.emplace(task->build, UnderWay{now, task->charged});
   } else if (queue_.pending() == 0) {  // otherwise memory or a drain holds the threads back
     idle_threads_.OnNothing(tuning_.threads(), now);
   }
@@ -186,7 +186,7 @@ void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& wh
 }
 
 void WorkerMachine::OnBuildEnded(const BuildQueue::Task& task, bool mostly_python, Time now) {
-  building_since_.erase(task.build);
+  building_.erase(task.build);
   tuning_.OnBuilt(mostly_python);
   if (!shared_builds_.End(task.build)) OnLeft(now);
 }

@@ -221,6 +221,11 @@ class WorkerMachine {
     std::uint32_t threads_milli = 0;
     double batch_ms = 0;
     std::uint32_t split = 1;
+    std::optional<double> turn_seconds;  // until the next build of its job, after those of others
+  };
+  struct UnderWay {
+    Time since;
+    double usual_seconds = 0;  // that a build of its job takes; 0: not known yet
   };
 
   struct StreamEntry {
@@ -237,7 +242,7 @@ class WorkerMachine {
     Compression compression = Compression::kOff;  // of the parts of batches
     bool alive_due = true;  // an Alive goes as soon as the stream is free, and before all else
     Time alive_said;        // the last Alive
-    Figures figures;        // as it said them
+    Figures figures;        // as it said them, at alive_said
     std::uint64_t changes_said = 0;  // BuildQueue::Changes as it said them
     bool asks = false;     // as its last want list says
     Time pending_seen;     // when a step of it last waited to be begun
@@ -267,7 +272,11 @@ class WorkerMachine {
   void SendAlive(StreamId id, StreamEntry& stream, Time now);
   /// How many threads make a batch of the plan together.
   std::uint32_t SplitOf(const std::string& plan, const PlanBuilds& builds) const;
-  Figures FiguresOf(StreamId id, const StreamEntry& stream) const;
+  Figures FiguresOf(StreamId id, const StreamEntry& stream, Time now) const;
+  /// Seconds until the next build of the stream's job; none if no other job has any.
+  std::optional<double> TurnOf(StreamId id, Time now) const;
+  /// Whether the turn comes sooner or later than was said so long ago.
+  static bool TurnChanged(const Figures& figures, const Figures& said, double seconds_ago);
   WorkerCapacity CapacityFor(const PlanBuilds& builds) const;
   /// Signs of life of all streams.
   void TickStreams(Time now);
@@ -310,8 +319,8 @@ class WorkerMachine {
   StreamShares shares_;
   BuildTimes build_times_;
   IdleThreads idle_threads_;
-  std::map<std::uint64_t, Time> building_since_;  // by the number of the build
   SharedBuilds shared_builds_;
+  std::map<std::uint64_t, UnderWay> building_;    // by the number of the build
   MeasureQueue measuring_;
   WorkerTuning tuning_;
   std::map<StreamId, StreamEntry> streams_;

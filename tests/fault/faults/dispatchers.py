@@ -94,8 +94,7 @@ def the_dispatcher_is_away(run):
     away = OUTAGE if run.seed <= 2 else 20
     with run.cluster() as c:
         dispatcher = c.dispatcher()
-        c.worker()
-        c.worker()
+        c.workers(2)
         consumer = c.consume(2, epochs=100000, delay=0.01)
         consumer.wait_for_batches(100)
         hung = run.seed == 1 if away == OUTAGE else run.random.random() < 0.5

@@ -15,6 +15,15 @@ def need_namespaces():
         raise Impossible("network namespaces need root")
 
 
+def two_hosts(c, hosts, **options):
+    """Starts a worker on one host and the others on another. Returns the host of each."""
+    workers = {}
+    for host, count in zip(hosts, (1, max(1, c.fleet - 1))):
+        with c.inside(host):
+            workers |= {c.worker(**options): host for _ in range(count)}
+    return workers
+
+
 @fault("8", "worker cut off from the dispatcher (network namespaces)",
        "E P, the worker still serves its consumers", ci=True, conditions=(
     "dispatcher, two workers and trainer have a host each; for 8 s nothing passes between one "
@@ -25,24 +34,24 @@ def a_worker_is_cut_off_from_the_dispatcher(run):
         hosts = [c.host() for _ in range(4)]
         with c.inside(hosts[0]):
             c.dispatcher()
-        with c.inside(hosts[1]):
-            c.worker()
-        with c.inside(hosts[2]):
-            c.worker()
+        workers = two_hosts(c, hosts[1:3])
         with c.inside(hosts[3]):
             consumer = c.consume(2, epochs=1000, delay=0.01)
-        consumer.wait_for_batches(run.random.randrange(50, 150))
+            consumer.wait_for_batches(run.random.randrange(50, 150))
+            there = workers[c.builders(list(workers))[0]]
         cut = time.monotonic()
-        hosts[0].send_nothing_to(hosts[1])
-        hosts[1].send_nothing_to(hosts[0])
+        hosts[0].send_nothing_to(there)
+        there.send_nothing_to(hosts[0])
         time.sleep(8)
         with c.inside(hosts[3]):
             states = sorted(worker["state"] for worker in c.status()["workers"])
-            check(states == ["ready", "silent"], f"status does not see that a worker is cut off: {states}")
-            hosts[0].send_again_to(hosts[1])
-            hosts[1].send_again_to(hosts[0])
-            wait_for(lambda: [w["state"] for w in c.status()["workers"]].count("ready") == 2,
+            check(states == sorted("silent" if host == there else "ready" for host in workers.values()),
+                  f"status does not see who is cut off: {states}")
+            hosts[0].send_again_to(there)
+            there.send_again_to(hosts[0])
+            wait_for(lambda: all(w["state"] == "ready" for w in c.status()["workers"]),
                      "the worker does not come back")
+            check(len(c.status()["workers"]) == len(workers), "a worker was forgotten")
         consumer.wait_for_more(100)
         run.within("longest stall", consumer.stall(cut), 3)
         c.stop(consumer)
@@ -58,20 +67,19 @@ def a_worker_cannot_reach_one_consumer(run):
         hosts = [c.host() for _ in range(5)]
         with c.inside(hosts[0]):
             c.dispatcher()
-        workers = []
-        for host in hosts[1:3]:
-            with c.inside(host):
-                workers.append(c.worker(memory="16MiB"))
+        workers = two_hosts(c, hosts[1:3], memory="16MiB")
         with c.inside(hosts[3]):
             cut_off = c.consume(2, epochs=1000, job="cut-off", delay=0.01)
         with c.inside(hosts[4]):
             other = c.consume(1, epochs=1000, job="other", delay=0.01)
         cut_off.wait_for_batches(run.random.randrange(50, 150))
         other.wait_for_batches(50)
+        with c.inside(hosts[3]):
+            there = workers[c.builders(list(workers))[0]]
         cut = time.monotonic()
-        hosts[1].send_nothing_to(hosts[3])
+        there.send_nothing_to(hosts[3])
         time.sleep(12)
-        hosts[1].send_again_to(hosts[3])
+        there.send_again_to(hosts[3])
         cut_off.wait_for_more(200)
         other.wait_for_more(200)
         run.within("longest stall", cut_off.stall(cut), 3)
@@ -99,11 +107,11 @@ def a_connection_is_half_open_upwards(run):
 def half_open(run, up, down):
     with run.cluster() as c:
         c.dispatcher()
-        proxy = c.add(Proxy(run.seed))
-        c.worker(proxy=proxy)
-        c.worker()
+        proxies = [c.add(Proxy(run.seed * 100 + i)) for i in range(max(2, c.fleet))]
+        workers = [c.worker(proxy=proxy) for proxy in proxies]
         consumer = c.consume(run.random.choice([1, 2, 3]), epochs=1000, delay=0.01, network=True)
         consumer.wait_for_batches(run.random.randrange(50, 150))
+        proxy = max(proxies, key=lambda p: p.down.passed)
         wait_for(lambda: proxy.down.passed > 20000, "nothing comes through the proxy")
         cut = time.monotonic()
         proxy.up.swallow, proxy.down.swallow = up, down
@@ -112,9 +120,14 @@ def half_open(run, up, down):
         consumer.wait_for_more(200)
         run.within("longest stall", consumer.stall(cut), 3)
         passed = proxy.down.passed
-        # A worker that failed is tried again after at most 60 s. Here it failed only a few times,
-        # so that the wait is shorter.
+        # The others may be enough for the job, so they stop. A worker that failed is tried again after
+        # at most 5 s.
+        others = [w for w, of in zip(workers, proxies) if of != proxy]
+        for worker in others:
+            worker.stop()
         wait_for(lambda: proxy.down.passed > passed + 20000, "the worker is never used again")
+        for worker in others:
+            worker.resume()
         c.stop(consumer)
         c.expect_prefix(consumer, len(consumer.arrivals))
 
@@ -131,6 +144,9 @@ def start_proxied(c, attach, work, batches):
     attach.target = work.target = dispatcher.address
     c.address = work.address
     worker = c.worker(proxy=batches)
+    for _ in range(1, c.fleet):  # in larger fleets each has a way of its own that is alike
+        other = c.add(batches.twin())
+        c.worker(proxy=other)
     c.address = attach.address
     return dispatcher, worker
 
@@ -262,16 +278,21 @@ def connections_are_reset(run):
         consumer.wait_for_more(20)
         run.note("longest stall with resets", consumer.stall(began))
         c.address, address = dispatcher.address, c.address
-        c.worker()
+        second = c.add(proxies[2].twin())
+        c.worker(proxy=second)
         c.address = address
+        # The job may need only one of them.
+        before = {proxy: proxy.down.passed for proxy in (proxies[2], second)}
+        consumer.wait_for_more(200)
+        down = max(before, key=lambda proxy: proxy.down.passed - before[proxy]).down
         began = time.monotonic()
-        proxies[2].down.corrupt = 0.2
-        wait_for(lambda: proxies[2].down.corrupted >= 5 or time.monotonic() > began + 5, "")
+        down.corrupt = 0.2
+        wait_for(lambda: down.corrupted >= 5 or time.monotonic() > began + 5, "")
         time.sleep(2)
-        proxies[2].down.corrupt = 0
+        down.corrupt = 0
         consumer.wait_for_more(100)
-        check(proxies[2].down.corrupted > 0, "no bit was changed")
-        run.note("bits changed", proxies[2].down.corrupted, "")
+        check(down.corrupted > 0, "no bit was changed")
+        run.note("bits changed", down.corrupted, "")
         run.within("longest stall with changed bits", consumer.stall(began), 3)
         c.stop(consumer)
         c.expect_prefix(consumer, 2)

@@ -97,6 +97,13 @@ def processes_of(worker):
     return found
 
 
+def with_processes(workers):
+    """Those that have processes of plugins. A worker has some once it was asked for batches, and a
+    process that was killed is replaced when it is asked again."""
+    return wait_for(lambda: [worker for worker in workers if below(worker.popen.pid)],
+                    "no worker has processes of plugins")
+
+
 def is_gone(pid):
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
@@ -184,13 +191,14 @@ def a_worker_is_killed_with_its_children(run):
         write_pipeline(c, source={"python": "faulty:Varying", "args": {"size": EXAMPLES}})
         c.dispatcher(extra=plugin.options)
         workers = [c.worker(threads=2, extra=plugin.options) for _ in range(2)]
-        consumer = c.consume(world_size, epochs=3, **SLOWLY)
+        # Workers build up to 4 s ahead; the job is longer than that.
+        consumer = c.consume(world_size, epochs=10, **SLOWLY)
         for _ in range(8):
             consumer.wait_for_more(run.random.randrange(5, 20))
-            worker = run.random.choice(workers)
+            worker = run.random.choice(with_processes(workers))
             with contextlib.suppress(ProcessLookupError):
                 os.kill(run.random.choice(processes_of(worker)), 9)
-        worker = run.random.choice(workers)
+        worker = run.random.choice(with_processes(workers))
         children = processes_of(worker)
         killed = time.monotonic()
         worker.kill()
@@ -198,7 +206,7 @@ def a_worker_is_killed_with_its_children(run):
         c.worker(extra=plugin.options)
         consumer.expect_success()
         run.within("longest stall", consumer.stall(killed), 3)
-        expect(c, plugin, consumer, world_size, 3)
+        expect(c, plugin, consumer, world_size, 10)
 
 
 @fault("46", "a plugin starts threads and forks, and prints without end", "E B M", ci=True, conditions=(

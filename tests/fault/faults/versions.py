@@ -2,9 +2,13 @@
 
 import os
 import pathlib
+import re
 
 from cluster import binaries, check, wait_for
 from fault import NotRun, fault
+
+
+HEADER = pathlib.Path(__file__).parents[3] / "common" / "base" / "protocol_version.h"
 
 
 def older():
@@ -46,6 +50,9 @@ def versions_differ(run):
 def refused(c, consumer, worker):
     """A trainer and a worker of another version than the dispatcher's are told both versions."""
     _, said = consumer.expect_error("protocol")
-    check("2" in said and "3" in said, f"it names not both versions: {said}")
+    newer = int(re.search(r"kProtocol = (\d+);", HEADER.read_text())[1])
+    named = re.search(r"speaks protocol (\d+); this build speaks (\d+)", said)
+    check(named and {int(n) for n in named.groups()} == {newer - 1, newer},
+          f"it names not protocols {newer - 1} and {newer}: {said}")
     wait_for(lambda: "speaks protocol" in worker.text(), "the worker is not told why it is refused")
     check(len(c.status()["workers"]) == 1, "a dispatcher keeps a worker that it refused")

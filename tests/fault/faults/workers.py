@@ -16,11 +16,12 @@ def mixed(run):
 def a_worker_is_killed(run):
     with run.cluster() as c:
         c.dispatcher()
-        workers = [c.worker(), c.worker()]
+        workers = c.workers(2)
         consumer = c.consume(epochs=3, **(job := mixed(run)))
         consumer.wait_for_batches(run.random.randrange(20, 200))
+        victim = run.random.choice(c.builders(workers))
         killed = time.monotonic()
-        run.random.choice(workers).kill()
+        victim.kill()
         consumer.expect_success()
         run.within("longest stall", consumer.stall(killed), 3)
         c.expect([consumer], job["world_size"], 3)
@@ -32,12 +33,12 @@ def a_worker_is_lost_with_a_full_buffer(run):
     """The loop need not wait, because the batches are there already."""
     with run.cluster() as c:
         c.dispatcher()
-        workers = [c.worker(), c.worker()]
+        workers = c.workers(2)
         consumer = c.consume(epochs=3, delay=0.03, ahead=256 << 20)
         wait_for(lambda: (s := c.consumer_status()) and s["buffered_batches"] * 0.03 > 5,
                  "the buffer does not fill", consumer.process.popen)
+        worker = run.random.choice(c.builders(workers))
         harmed = time.monotonic()
-        worker = run.random.choice(workers)
         run.random.choice([worker.kill, worker.stop])()
         consumer.expect_success()
         run.within("longest stall", consumer.stall(harmed), 0, allowance=0.25)
@@ -50,21 +51,23 @@ def a_worker_is_lost_with_a_full_buffer(run):
 def all_workers_are_killed(run):
     with run.cluster() as c:
         c.dispatcher()
-        workers = [c.worker(), c.worker()]
-        consumer = c.consume(epochs=4, **(job := mixed(run)))
+        workers = c.workers(2)
+        epochs = 8 + 2 * c.fleet  # many workers take a while to start
+        consumer = c.consume(epochs=epochs, **(job := mixed(run)))
         for _ in range(2):
             consumer.wait_for_more(run.random.randrange(20, 100))
             for worker in workers:
                 worker.kill()
             time.sleep(run.random.random())
-            workers = [c.worker(), c.worker()]
+            workers = [c.worker()]
             wait_for(lambda: any(w["state"] == "ready" for w in c.status()["workers"]),
                      "no new worker is ready")
             ready = time.monotonic()
             consumer.wait_for_more()
             run.within("first batch after a worker is ready", consumer.resumed(ready), 3)
+            workers += c.workers(1, beside=1)
         consumer.expect_success()
-        c.expect([consumer], job["world_size"], 4)
+        c.expect([consumer], job["world_size"], epochs)
 
 
 @fault("3", "SIGSTOP a worker, SIGCONT later", "E B P", ci=True, conditions=(
@@ -72,11 +75,11 @@ def all_workers_are_killed(run):
 def a_worker_hangs(run):
     with run.cluster() as c:
         c.dispatcher()
-        workers = [c.worker(), c.worker()]
+        workers = c.workers(2)
         consumer = c.consume(epochs=12, **(job := mixed(run)))
         consumer.wait_for_batches(run.random.randrange(20, 200))
+        worker = run.random.choice(c.builders(workers))
         stopped = time.monotonic()
-        worker = run.random.choice(workers)
         worker.stop()
         time.sleep(4 + 3 * run.random.random())
         worker.resume()
@@ -90,7 +93,7 @@ def a_worker_hangs(run):
 def sigterm_at_random(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()
-        workers = [c.worker(), c.worker()]
+        workers = c.workers(2)
         consumer = c.consume(2, epochs=40)
         consumer.wait_for_batches(10)
         for turn in range(10):
@@ -126,15 +129,17 @@ def room_for_one_batch(run):
     with run.cluster(batch="size: 64") as c:
         c.dispatcher()
         victim = c.worker(memory="16MiB")
-        consumer = c.consume(4, epochs=60, ahead=1, delay=0.002, network=run.random.random() < 0.5,
+        epochs = 150 + 4 * c.fleet
+        consumer = c.consume(4, epochs=epochs, ahead=1, delay=0.01, network=run.random.random() < 0.5,
                              extra=["--lockstep"])
         consumer.wait_for_batches(40)
-        c.worker(memory="16MiB")
-        wait_for(lambda: sum(w["state"] == "ready" and w["leases"] > 0 for w in c.status()["workers"])
-                 == 2, "the second worker gets no work", consumer.process.popen)
+        c.workers(1, beside=1, memory="16MiB")
+        wait_for(lambda: sum(w["state"] == "ready" and int(w["sent_batches"]) > 0
+                             for w in c.status()["workers"]) >= 2,
+                 "the second worker gets no work", consumer.process.popen)
         consumer.wait_for_more(run.random.randrange(4, 60))
         killed = time.monotonic()
         victim.kill()
         consumer.expect_success()
         run.within("longest stall", consumer.stall(killed), 3)
-        c.expect([consumer], 4, 60)
+        c.expect([consumer], 4, epochs)

@@ -1,6 +1,7 @@
 """A worker, which is a test program, sends wrong batches whose digests match them."""
 
 import re
+import time
 import urllib.request
 
 import checker
@@ -45,20 +46,29 @@ def places(reference):
 @fault("40", "a wrong copy of a batch from one worker (test build)",
        "alarm names both, no bad batch is delivered twice", ci=True, conditions=(
     "one of two workers changes a byte of every third batch before it makes the digest; then the "
-    "batches of one of them come 1.5 to 2.5 s late, so that shards are late and are copied; one "
-    "or two ranks; E B of all batches except the changed ones"))
+    "batches of one of them come 1.5 to 2.5 s late for 5 s of every 10, so that steps are late and "
+    "are copied; one or two ranks; E B of all batches except the changed ones"))
 def a_worker_makes_wrong_copies(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher(extra=["--metrics-listen", "127.0.0.1:0"])
         proxies = [c.add(Proxy(run.seed)), c.add(Proxy(run.seed))]
-        c.worker(proxy=proxies[0])
         with binaries(daemon=binary("wrong_copies")):
+            with c.with_env(MILLRACE_TEST_RIGHT="1"):
+                c.worker(proxy=proxies[0])
             wrong = c.worker(proxy=proxies[1])
         world_size = run.random.choice([1, 2])
-        consumer = c.consume(world_size, epochs=10000, delay=0.02, network=True)
+        # The loop takes more than both make, so that it waits for a batch that is late.
+        consumer = c.consume(world_size, epochs=10000, delay=0.005, network=True)
         consumer.wait_for_batches(run.random.randrange(20, 60))
-        run.random.choice(proxies).down.delay = 1.5 + run.random.random()
-        wait_for(lambda: alarms(consumer, world_size), "no alarm", consumer.process.popen)
+        late = run.random.choice(proxies).down
+        began, delay = time.monotonic(), 1.5 + run.random.random()
+
+        def alarm():
+            late.delay = delay if (time.monotonic() - began) % 10 < 5 else 0
+            return alarms(consumer, world_size)
+
+        wait_for(alarm, "no alarm", consumer.process.popen)
+        late.delay = 0
         wait_for(lambda: mismatches(dispatcher) > 0, "duplicate_mismatch_total does not rise")
         c.stop(consumer)
 

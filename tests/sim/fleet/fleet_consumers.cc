@@ -33,6 +33,7 @@ void FleetWorld::AddConsumer(std::size_t job, std::uint32_t rank) {
   hello.set_job(fmt::format("job{}", job));
   hello.set_rank(rank);
   hello.set_world_size(setup_.ranks);
+  hello.set_priority(setup_.OfJob(job).priority);
   *hello.mutable_pipeline() = FleetPipeline(setup_.twins ? 0 : static_cast<std::uint32_t>(job), setup_.batch_bytes);
   ToProto(Position{}, hello.mutable_start());
   hello.set_nonce(fmt::format("c{:015}", index));
@@ -186,6 +187,8 @@ void FleetWorld::TryTake(std::size_t index) {
     session.SetWaiting(false, now);
   }
   ++consumer.taken;
+  consumer.longest_gap = std::max(consumer.longest_gap, now - std::max(consumer.last_taken, marked_));
+  consumer.last_taken = now;
   consumer.loop = FleetConsumer::Loop::kSteps;
   timeline_.In(About(step_, setup_.step_spread), [this, index] { EndStep(index); });
 }

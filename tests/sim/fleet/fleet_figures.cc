@@ -29,6 +29,7 @@ void FleetWorld::Mark() {
   for (FleetWorker& worker : workers_) worker.log->Mark();
   for (FleetConsumer& consumer : consumers_) {
     consumer.log->Mark();
+    consumer.longest_gap = Duration{0};
     consumer.taken_before = consumer.taken;
     consumer.waited_before = consumer.waited_seconds;
     if (consumer.waits_since) {

@@ -68,6 +68,7 @@ struct FleetWorker {
   std::optional<std::size_t> work;  // its stream to the dispatcher
   SerialLink out{1};
   int building = 0;
+  std::uint64_t builds = 0;  // that have begun
   double cpu_share = 1;  // that neighbours leave it
   double slower = 1;     // by this factor its builds take longer
   bool leaves = false;   // it drains, and then stops
@@ -89,7 +90,9 @@ struct FleetConsumer {
   std::uint64_t taken = 0;
   double waited_seconds = 0;
   std::uint64_t largest_held = 0;  // bytes
-  // When Measure was reset.
+  Time last_taken;
+  Duration longest_gap{0};  // between two steps that the loop took, since Mark
+  // At Mark.
   std::uint64_t taken_before = 0;
   double waited_before = 0;
 };

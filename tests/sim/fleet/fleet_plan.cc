@@ -54,6 +54,10 @@ v1::DatasetState FleetDataset() {
   return state;
 }
 
+std::uint64_t JobOfPlan(const std::string& fingerprint) {
+  return Fingerprint::FromString(fingerprint)->pipeline.high - 1;
+}
+
 v1::PipelineText FleetPipeline(std::uint32_t job, std::uint64_t batch_bytes) {
   v1::PipelineText text;
   text.set_yaml(fmt::format(kPipeline, job, batch_bytes));

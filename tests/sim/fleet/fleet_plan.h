@@ -19,6 +19,8 @@ inline constexpr const char* kFleetDataset = "stdlib";
 v1::DatasetState FleetDataset();
 
 /// The pipeline of a job, and what it compiles to.
+/// The job whose plan has this fingerprint, as text.
+std::uint64_t JobOfPlan(const std::string& fingerprint);
 v1::PipelineText FleetPipeline(std::uint32_t job, std::uint64_t batch_bytes);
 std::shared_ptr<const PlanFacts> CompileFleetPlan(const v1::PipelineText& pipeline);
 

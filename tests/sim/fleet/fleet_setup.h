@@ -5,12 +5,20 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/base/time.h"
 
 namespace millrace::sim {
+
+/// What one job has of its own.
+struct FleetJobSetup {
+  std::uint32_t priority = 1;
+  double build = 1;  // its builds take so many times as long as those of the fleet
+};
 
 struct FleetSetup {
   std::uint32_t workers = 1000;
@@ -22,6 +30,7 @@ struct FleetSetup {
   double build_spread = 0.3;                        // by which part builds take more or less
   // Batches differ by nature, whoever builds them: lognormal with this sigma and the mean above.
   double sigma = 0;
+  std::vector<FleetJobSetup> of_jobs;  // by job; those behind the last one are as this type has it
   std::uint32_t own_workers = 0;  // of the workers, on the host of the first consumer
   bool twins = false;             // all jobs have one plan, and begin `apart`
   Duration apart{0};
@@ -44,6 +53,9 @@ struct FleetSetup {
 
   std::uint64_t seed = 1;
 
+  FleetJobSetup OfJob(std::size_t job) const {
+    return job < of_jobs.size() ? of_jobs[job] : FleetJobSetup();
+  }
   std::uint32_t consumers() const { return jobs * ranks; }
 };
 

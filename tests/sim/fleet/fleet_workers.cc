@@ -99,10 +99,12 @@ void FleetWorld::StartBuild(std::size_t index, const BuildQueue::Task& task) {
   FleetWorker& worker = workers_[index];
   ++worker.building;
   ++builds_;
+  ++worker.builds;
   // Threads beyond the CPUs share them.
   const double crowd = std::max(1.0, worker.building / (setup_.cpus * worker.cpu_share));
   const std::chrono::duration<double> mean = std::chrono::duration<double>(setup_.build) * crowd *
-                                             worker.slower * NatureOf(task.at);
+                                             worker.slower * NatureOf(task.at) *
+                                             setup_.OfJob(JobOfPlan(task.plan)).build;
   const Duration takes = About(std::chrono::duration_cast<Duration>(mean), setup_.build_spread);
   timeline_.In(takes, [this, index, task, takes] {
     FleetWorker& builder = workers_[index];

@@ -1,9 +1,12 @@
 #include "tests/sim/fleet/scaling.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -97,7 +100,9 @@ double DifferByNature() {
   FleetSetup setup = Of(16, 1, 0.8);
   setup.sigma = 1;
   setup.build_spread = 0;
-  return Steady(setup, 20, 100);
+  // One batch in a thousand takes 20 means. Whoever builds it, all that come after it wait, so a few
+  // of them have to fit into what is measured.
+  return Steady(setup, 20, 500);
 }
 
 double OwnHostAndOthers() {
@@ -121,6 +126,59 @@ double Twins() {
   return steps / static_cast<double>(fleet.builds() - builds);
 }
 
+/// How many of 8 workers a loop leaves alone that needs one of them; 0 if it waits meanwhile.
+double NeedsOne() {
+  FleetSetup setup = Of(8, 1, 0.8);
+  setup.step = setup.build;
+  FleetWorld fleet(setup);
+  fleet.Run(seconds(20));
+  fleet.Mark();
+  std::vector<std::uint64_t> before;
+  for (const FleetWorker& worker : fleet.workers()) before.push_back(worker.builds);
+  fleet.Run(seconds(60));
+  double idle = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (fleet.workers()[i].builds == before[i]) ++idle;
+  }
+  return fleet.Measure().waiting > 0 ? 0 : idle;
+}
+
+/// The rates of jobs of priority 1 and 4 whose builds take equally long, beside what is due to them:
+/// the smaller one.
+double Priorities() {
+  FleetSetup setup = Of(8, 1, 0.8);
+  setup.jobs = 2;
+  setup.of_jobs = {{.priority = 1}, {.priority = 4}};
+  FleetWorld fleet(setup);
+  fleet.Run(seconds(20));
+  fleet.Mark();
+  fleet.Run(seconds(60));
+  double least = std::numeric_limits<double>::infinity();
+  for (const FleetConsumer& consumer : fleet.consumers()) {
+    const double due = setup.OfJob(consumer.job).priority / 5.0 * 8 * 60 / 0.8;
+    least = std::min(least, static_cast<double>(consumer.taken - consumer.taken_before) / due);
+  }
+  return least;
+}
+
+/// A job of priority 1 beside one of priority 4 with batches 20 times as long. What its longest time
+/// without a batch is allowed to be, beside what it is.
+double ShortBesideLong() {
+  FleetSetup setup = Of(8, 1, 0.5);
+  setup.jobs = 2;
+  setup.of_jobs = {{.priority = 1}, {.priority = 4, .build = 20}};
+  FleetWorld fleet(setup);
+  fleet.Run(seconds(60));
+  fleet.Mark();
+  fleet.Run(seconds(200));
+  const FleetConsumer& low = fleet.consumers()[0];
+  const double share = 1.0 / 5;
+  const double longest = ToSeconds(low.longest_gap);
+  const double rate = static_cast<double>(low.taken - low.taken_before) * 0.5 / (200 * share * 8);
+  fmt::print("longest {} s, rate {}\n", longest, rate);
+  return rate < 0.9 ? rate : 2 * (ToSeconds(setup.build) / share) / longest;
+}
+
 double DispatcherAway() {
   const FleetSetup setup = Of(8, 1, 0.8);
   FleetWorld fleet(setup);
@@ -138,8 +196,12 @@ std::vector<ScalingBar> ScalingBars() {
       {"4 join 4, from 5 s after they are ready", 0.9, Joined},
       {"half of 8 become 10 times slower", 0.8, SlowSuddenly},
       {"1 worker on the trainer's host and 4 elsewhere", 0.9, OwnHostAndOthers},
+      {"a loop that needs 1 of 8 workers: workers that do nothing", 6, NeedsOne},
       {"twins 2.5 s apart: steps for a build", 1 / 1.1, Twins},
       {"the dispatcher is away for 30 s", 0.95, DispatcherAway},
+      {"jobs of priority 1 and 4: what each has of its share", 0.9, Priorities},
+      {"priority 1 beside batches 20 times as long: 2 batch times of its share, of the longest wait",
+       1, ShortBesideLong},
       {"64 workers, half of them 10 times slower, with memory for 16 batches", 0.9, HalfSlow},
       {"16 workers, batches that differ by nature", 0.85, DifferByNature},
       {"4 workers, batches of 1 ms", 0.95, [] { return Steady(Tiny(0.001), 0, 5000); }},
@@ -156,8 +218,15 @@ std::vector<ScalingBar> ScalingBars() {
                       }});
     }
   }
-  bars.push_back({"256 workers, 64 consumers, batches of 15 s", 0.9,
-                  [] { return Steady(Of(256, 64, 15, 4), 10, 20); }});
+  for (const bool together : {false, true}) {
+    bars.push_back({fmt::format("256 workers, 64 consumers{}, batches of 15 s",
+                                together ? " that step together" : ""),
+                    0.9, [=] {
+                      FleetSetup setup = Of(256, 64, 15, 4);
+                      if (!together) std::swap(setup.jobs, setup.ranks);
+                      return Steady(setup, 10, 20);
+                    }});
+  }
   return bars;
 }
 

@@ -5,8 +5,8 @@
 namespace millrace::client {
 namespace {
 
-constexpr Number kFirst{1, 1};
-constexpr Number kSecond{1, 2};
+constexpr Number kFirstWorker{1, 1};
+constexpr Number kSecondWorker{1, 2};
 
 /// A book of epochs of 10 steps.
 AskBook TenSteps() {
@@ -20,95 +20,95 @@ void Add(AskBook& book, std::uint64_t step, Number worker, AskKind kind = AskKin
 
 TEST_CASE("a step that is asked of a worker takes a slot until it is built", "[ask_book]") {
   AskBook book = TenSteps();
-  for (std::uint64_t step = 0; step < 4; ++step) Add(book, step, kFirst);
-  CHECK(book.Of(kFirst).open == 4);
-  book.Tell(kFirst, {0, 2}, {});
-  CHECK(book.Of(kFirst).open == 2);
+  for (std::uint64_t step = 0; step < 4; ++step) Add(book, step, kFirstWorker);
+  CHECK(book.Of(kFirstWorker).open == 4);
+  book.Tell(kFirstWorker, {0, 2}, {});
+  CHECK(book.Of(kFirstWorker).open == 2);
   CHECK(book.Find(0)->is_built());
   CHECK_FALSE(book.Find(1)->is_built());
-  book.Tell(kFirst, {0, 2}, {});  // the same once more
-  CHECK(book.Of(kFirst).open == 2);
-  book.Tell(kFirst, {2}, {});  // it has had to forget one
-  CHECK(book.Of(kFirst).open == 3);
-  book.Comes(1, kFirst);
-  book.Comes(1, kFirst);
-  CHECK(book.Of(kFirst).open == 2);
+  book.Tell(kFirstWorker, {0, 2}, {});  // the same once more
+  CHECK(book.Of(kFirstWorker).open == 2);
+  book.Tell(kFirstWorker, {2}, {});  // it has had to forget one
+  CHECK(book.Of(kFirstWorker).open == 3);
+  book.Comes(1, kFirstWorker);
+  book.Comes(1, kFirstWorker);
+  CHECK(book.Of(kFirstWorker).open == 2);
   for (std::uint64_t step = 0; step < 4; ++step) book.Arrived(step);
-  CHECK(book.Of(kFirst).open == 0);
-  CHECK(book.Of(kFirst).steps.empty());
+  CHECK(book.Of(kFirstWorker).open == 0);
+  CHECK(book.Of(kFirstWorker).steps.empty());
   CHECK(book.steps().empty());
 }
 
 TEST_CASE("a step that a twin asked for takes no slot as long as the twin does", "[ask_book]") {
   AskBook book = TenSteps();
-  Add(book, 3, kFirst, AskKind::kMoved, /*shared=*/true);
-  CHECK(book.Of(kFirst).open == 0);
-  book.Tell(kFirst, {}, {3});
-  CHECK(book.Of(kFirst).open == 0);
-  book.Tell(kFirst, {}, {});
-  CHECK(book.Of(kFirst).open == 1);
-  book.Tell(kFirst, {3}, {});
-  CHECK(book.Of(kFirst).open == 0);
+  Add(book, 3, kFirstWorker, AskKind::kMoved, /*shared=*/true);
+  CHECK(book.Of(kFirstWorker).open == 0);
+  book.Tell(kFirstWorker, {}, {3});
+  CHECK(book.Of(kFirstWorker).open == 0);
+  book.Tell(kFirstWorker, {}, {});
+  CHECK(book.Of(kFirstWorker).open == 1);
+  book.Tell(kFirstWorker, {3}, {});
+  CHECK(book.Of(kFirstWorker).open == 0);
   book.Arrived(3);
-  CHECK(book.Of(kFirst).open == 0);
+  CHECK(book.Of(kFirstWorker).open == 0);
 }
 
 TEST_CASE("runs are counted over gaps and the ends of epochs", "[ask_book]") {
   AskBook book = TenSteps();
-  Add(book, 4, kFirst);
-  Add(book, 6, kFirst);
-  CHECK(book.Of(kFirst).runs == 2);
-  Add(book, 5, kFirst);
-  CHECK(book.Of(kFirst).runs == 1);
-  Add(book, 9, kFirst);
-  Add(book, 10, kFirst);
-  CHECK(book.Of(kFirst).runs == 3);
-  Add(book, 11, kFirst);
-  CHECK(book.Of(kFirst).runs == 3);
+  Add(book, 4, kFirstWorker);
+  Add(book, 6, kFirstWorker);
+  CHECK(book.Of(kFirstWorker).runs == 2);
+  Add(book, 5, kFirstWorker);
+  CHECK(book.Of(kFirstWorker).runs == 1);
+  Add(book, 9, kFirstWorker);
+  Add(book, 10, kFirstWorker);
+  CHECK(book.Of(kFirstWorker).runs == 3);
+  Add(book, 11, kFirstWorker);
+  CHECK(book.Of(kFirstWorker).runs == 3);
   book.Arrived(5);
-  CHECK(book.Of(kFirst).runs == 4);
+  CHECK(book.Of(kFirstWorker).runs == 4);
   book.Arrived(4);
-  CHECK(book.Of(kFirst).runs == 3);
+  CHECK(book.Of(kFirstWorker).runs == 3);
   book.Arrived(10);
-  CHECK(book.Of(kFirst).runs == 3);
+  CHECK(book.Of(kFirstWorker).runs == 3);
   for (const std::uint64_t step : {6, 9, 11}) book.Arrived(step);
-  CHECK(book.Of(kFirst).runs == 0);
+  CHECK(book.Of(kFirstWorker).runs == 0);
 }
 
 TEST_CASE("a step that is taken back is free once nobody else is asked", "[ask_book]") {
   AskBook book = TenSteps();
-  Add(book, 0, kFirst);
-  Add(book, 0, kSecond, AskKind::kCopy);
+  Add(book, 0, kFirstWorker);
+  Add(book, 0, kSecondWorker, AskKind::kCopy);
   CHECK_FALSE(book.free().IsFree(0));
-  CHECK(book.TakeBack(0, kFirst));
-  CHECK_FALSE(book.TakeBack(0, kFirst));
+  CHECK(book.TakeBack(0, kFirstWorker));
+  CHECK_FALSE(book.TakeBack(0, kFirstWorker));
   CHECK_FALSE(book.free().IsFree(0));
   REQUIRE(book.Find(0)->all().size() == 1);
-  CHECK(book.Find(0)->all()[0].worker == kSecond);
-  CHECK(book.TakeBack(0, kSecond));
+  CHECK(book.Find(0)->all()[0].worker == kSecondWorker);
+  CHECK(book.TakeBack(0, kSecondWorker));
   CHECK(book.free().IsFree(0));
   CHECK(book.Find(0) == nullptr);
 }
 
 TEST_CASE("all that a worker is asked for is taken back at once", "[ask_book]") {
   AskBook book = TenSteps();
-  for (std::uint64_t step = 0; step < 3; ++step) Add(book, step, kFirst);
-  Add(book, 1, kSecond, AskKind::kCopy);
-  CHECK(book.TakeBackAll(kFirst) == std::vector<std::uint64_t>{0, 1, 2});
-  CHECK(book.Of(kFirst).steps.empty());
+  for (std::uint64_t step = 0; step < 3; ++step) Add(book, step, kFirstWorker);
+  Add(book, 1, kSecondWorker, AskKind::kCopy);
+  CHECK(book.TakeBackAll(kFirstWorker) == std::vector<std::uint64_t>{0, 1, 2});
+  CHECK(book.Of(kFirstWorker).steps.empty());
   CHECK(book.free().At(0) == 0);
   CHECK(book.free().At(1) == 2);
-  CHECK(book.TakeBackAll(kFirst).empty());
+  CHECK(book.TakeBackAll(kFirstWorker).empty());
 }
 
 TEST_CASE("a step that has come is asked of nobody any more, and is not free", "[ask_book]") {
   AskBook book = TenSteps();
-  Add(book, 0, kFirst);
-  Add(book, 0, kSecond, AskKind::kCopy);
+  Add(book, 0, kFirstWorker);
+  Add(book, 0, kSecondWorker, AskKind::kCopy);
   const StepAsks ended = book.Arrived(0);
   REQUIRE(ended.all().size() == 2);
   CHECK(ended.all()[1].kind == AskKind::kCopy);
-  CHECK(book.Of(kFirst).open + book.Of(kSecond).open == 0);
+  CHECK(book.Of(kFirstWorker).open + book.Of(kSecondWorker).open == 0);
   CHECK_FALSE(book.free().IsFree(0));
   CHECK(book.Arrived(1).all().empty());  // one that nobody was asked for
   CHECK(book.free().At(0) == 2);
@@ -116,10 +116,10 @@ TEST_CASE("a step that has come is asked of nobody any more, and is not free", "
 
 TEST_CASE("asks are counted by kind, also once they have ended", "[ask_book]") {
   AskBook book = TenSteps();
-  Add(book, 0, kFirst);
-  Add(book, 0, kSecond, AskKind::kCopy);
+  Add(book, 0, kFirstWorker);
+  Add(book, 0, kSecondWorker, AskKind::kCopy);
   book.Arrived(0);
-  Add(book, 1, kFirst, AskKind::kMoved, true);
+  Add(book, 1, kFirstWorker, AskKind::kMoved, true);
   CHECK(book.made(AskKind::kFirst) == 1);
   CHECK(book.made(AskKind::kCopy) == 1);
   CHECK(book.made(AskKind::kMoved) == 1);
@@ -128,7 +128,7 @@ TEST_CASE("asks are counted by kind, also once they have ended", "[ask_book]") {
 
 TEST_CASE("no step is later for time in which the process stood still", "[ask_book]") {
   AskBook book = TenSteps();
-  Add(book, 0, kFirst);
+  Add(book, 0, kFirstWorker);
   book.StoodStill(std::chrono::seconds(60));
   CHECK(book.Find(0)->all()[0].due == Time{std::chrono::seconds(60)});
 }

@@ -155,6 +155,18 @@ TEST_CASE("a slow member idles if what it could build lies beyond reach", "[deal
   CHECK(m.state->wants_more());
 }
 
+TEST_CASE("a step goes to the member that can begin it first, whose other jobs are done",
+          "[dealing][turn]") {
+  Paced m(1 * kMs, {1, 2, 9});
+  m.Say(1, {.slots = 4, .batch_ms = 500, .threads = 0.2, .turn_ms = 9000});
+  m.Say(2, {.slots = 4, .batch_ms = 500, .threads = 0.2, .turn_ms = 1000});
+  CHECK(m.Ahead(2).contains(0));
+  // The first one has its steps in 9.5 s and later. The second one's four are here by then, and a
+  // fifth could be.
+  CHECK(m.Ahead(2) == Steps{0, 1, 2, 3});
+  CHECK_FALSE(m.Ahead(1).contains(4));
+}
+
 TEST_CASE("members alike get steps in turn, those needed first", "[dealing][late]") {
   Machine m(LongEpoch());
   m.Welcome();

@@ -6,7 +6,7 @@
 namespace millrace::client {
 namespace {
 
-using Steps = std::vector<std::uint64_t>;
+using StepList = std::vector<std::uint64_t>;
 
 TEST_CASE("a worker gets one stream, and a want list with all that is asked of it",
           "[session][wants]") {
@@ -20,7 +20,7 @@ TEST_CASE("a worker gets one stream, and a want list with all that is asked of i
   REQUIRE(wants);
   CHECK(wants->fingerprint() == kPlan.ToString());
   CHECK(FromProto(wants->session()) == Number{10, 1});
-  CHECK(StepsOf(m.state->steps(), *wants) == Steps{0, 1, 2});
+  CHECK(StepsOf(m.state->steps(), *wants) == StepList{0, 1, 2});
   REQUIRE(wants->runs_size() == 1);
   CHECK(wants->runs(0).first_example() == 5);
   CHECK(wants->runs(0).examples() == 5);
@@ -250,7 +250,7 @@ TEST_CASE("a list has at most 256 runs, those that are needed first", "[session]
   REQUIRE(wants);
   CHECK(wants->runs_size() > 200);
   CHECK(wants->runs_size() <= 256);
-  Steps expected;
+  StepList expected;
   for (std::uint64_t step = 0; step < static_cast<std::uint64_t>(wants->runs_size()); ++step) {
     expected.push_back(step);
   }

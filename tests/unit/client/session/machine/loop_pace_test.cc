@@ -68,6 +68,22 @@ TEST_CASE("a long step, as for a compiler or a validation, makes no other step n
   CHECK(loop.pace.NeededIn(10, loop.now) == Approx(10));
 }
 
+TEST_CASE("a loop that waits for batches needs the next ones sooner than its steps say",
+          "[loop_pace]") {
+  Loop loop;
+  for (int i = 0; i < 64; ++i) loop.Step(40 * kMillisecond);
+  CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.4));
+  loop.Step(40 * kMillisecond, 1 * kMillisecond);  // this is no wait
+  CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.4));
+  loop.Step(40 * kMillisecond, 50 * kMillisecond);
+  CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.2));
+  for (int i = 0; i < 3; ++i) loop.Step(40 * kMillisecond, 50 * kMillisecond);
+  CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.08));
+  CHECK(loop.pace.step_seconds() == Approx(0.04));
+  for (int i = 0; i < 64; ++i) loop.Step(40 * kMillisecond);
+  CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.4));
+}
+
 TEST_CASE("time in which the process stood still is not time of a step", "[loop_pace]") {
   Loop loop;
   for (int i = 0; i < 4; ++i) loop.Step(20 * kMillisecond);

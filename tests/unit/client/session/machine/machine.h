@@ -63,7 +63,8 @@ struct Word {
   std::vector<std::uint64_t> building;
   std::string stage;  // of what it builds
   std::uint32_t batches_before = 0;
-  std::optional<std::uint32_t> wants_age_ms;  // unset: the last list came at once
+  std::optional<std::uint32_t> turn_ms = {};
+  std::optional<std::uint32_t> wants_age_ms = {};  // unset: the last list came at once
 };
 
 /// The steps of the session that a list asks for, in its order.
@@ -248,6 +249,7 @@ class Machine {
     alive.set_split(word.split);
     alive.set_batches_before(word.batches_before);
     alive.set_wants_age_ms(word.wants_age_ms.value_or(0));
+    if (word.turn_ms) alive.set_turn_ms(*word.turn_ms);
     for (const std::uint64_t step : word.built) *alive.add_built() = RunOf(step);
     for (const std::uint64_t step : word.twins) *alive.add_twins() = RunOf(step);
     for (const std::uint64_t step : word.building) {

@@ -6,7 +6,7 @@
 namespace millrace::client {
 namespace {
 
-v1::Failing OnlyFailing(const v1::Report& report) {
+v1::Failing TheFailing(const v1::Report& report) {
   REQUIRE(report.failing_size() == 1);
   return report.failing(0);
 }
@@ -25,7 +25,7 @@ TEST_CASE("a refused step is asked of another worker, and this one fails for a w
   CHECK(m.AskedOf(1).size() == (names_step ? 2 : 0));
   CHECK(m.AskedOf(2).contains(0));
   CHECK(m.state->stats(m.now).moved_refused == (names_step ? 1 : 3));
-  const v1::Failing failing = OnlyFailing(m.PassAttached(300 * kMs));
+  const v1::Failing failing = TheFailing(m.PassAttached(300 * kMs));
   CHECK(failing.reason() == "the plan is not ready");
   CHECK(failing.code() == 0);
   m.PassAttached(kSecond);
@@ -63,7 +63,7 @@ TEST_CASE("a refusal for good is reported with its code until the loop has passe
   m.Arrive(m.StreamTo(1), 0);  // a good batch of another step changes nothing
   m.PassAttached(100 * kMs);
   CHECK(m.AskedOf(1) == std::set<std::uint64_t>{2});
-  const v1::Failing failing = OnlyFailing(m.PassAttached(10 * kSecond));
+  const v1::Failing failing = TheFailing(m.PassAttached(10 * kSecond));
   CHECK(failing.code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
   CHECK(failing.reason() == "file x.bin is damaged");
   CHECK(PassSteps(m, 1).failing_size() == 1);
@@ -91,7 +91,7 @@ TEST_CASE("a batch that a user's code fails to build is named until the loop has
   m.Say(1, {.slots = 3});
   m.Say(2, {.slots = 1});
   m.Refuse(1, 1, StatusCode::kAborted, "ValueError");
-  const v1::Failing failing = OnlyFailing(m.PassAttached(kSecond));
+  const v1::Failing failing = TheFailing(m.PassAttached(kSecond));
   CHECK(failing.code() == static_cast<std::uint32_t>(StatusCode::kAborted));
   REQUIRE(failing.refused_size() == 1);
   CHECK(FromProto(failing.refused(0).at()) == m.state->steps().At(1));

@@ -5,7 +5,7 @@
 namespace millrace::client {
 namespace {
 
-constexpr Time kNow{std::chrono::seconds(100)};
+constexpr Time kListed{std::chrono::seconds(100)};
 
 v1::WorkerList ListOf(std::uint64_t number, const std::vector<std::uint64_t>& workers) {
   v1::WorkerList list;
@@ -25,44 +25,44 @@ using Numbers = std::vector<std::uint64_t>;
 TEST_CASE("a list replaces the one before, and an older one changes nothing", "[worker_list]") {
   WorkerList list;
   CHECK(list.Members().empty());
-  CHECK(list.Take(ListOf(3, {2, 1}), 7, kNow));
+  CHECK(list.Take(ListOf(3, {2, 1}), 7, kListed));
   CHECK(Members(list) == Numbers{2, 1});
-  CHECK_FALSE(list.Take(ListOf(3, {5}), 7, kNow));
-  CHECK_FALSE(list.Take(ListOf(2, {5}), 7, kNow));
-  CHECK_FALSE(list.Take(ListOf(9, {5}), 6, kNow));
-  CHECK(list.Take(ListOf(4, {}), 7, kNow));
+  CHECK_FALSE(list.Take(ListOf(3, {5}), 7, kListed));
+  CHECK_FALSE(list.Take(ListOf(2, {5}), 7, kListed));
+  CHECK_FALSE(list.Take(ListOf(9, {5}), 6, kListed));
+  CHECK(list.Take(ListOf(4, {}), 7, kListed));
   CHECK(Members(list).empty());
 }
 
 TEST_CASE("a new dispatcher removes nobody for 10 s", "[worker_list]") {
   WorkerList list;
-  list.Take(ListOf(5, {1, 2, 3}), 7, kNow);
-  CHECK(list.Take(ListOf(1, {}), 8, kNow));
+  list.Take(ListOf(5, {1, 2, 3}), 7, kListed);
+  CHECK(list.Take(ListOf(1, {}), 8, kListed));
   CHECK(Members(list) == Numbers{1, 2, 3});
-  CHECK(list.Take(ListOf(2, {4, 2}), 8, kNow));
+  CHECK(list.Take(ListOf(2, {4, 2}), 8, kListed));
   CHECK(Members(list) == Numbers{4, 2, 1, 3});
-  CHECK_FALSE(list.Tick(kNow + (WorkerList::kKeepMembers - Duration(1))));
+  CHECK_FALSE(list.Tick(kListed + (WorkerList::kKeepMembers - Duration(1))));
   CHECK(Members(list).size() == 4);
-  CHECK(list.Tick(kNow + WorkerList::kKeepMembers));
+  CHECK(list.Tick(kListed + WorkerList::kKeepMembers));
   CHECK(Members(list) == Numbers{4, 2});
-  CHECK_FALSE(list.Tick(kNow + 2 * WorkerList::kKeepMembers));
+  CHECK_FALSE(list.Tick(kListed + 2 * WorkerList::kKeepMembers));
 }
 
 TEST_CASE("of two new dispatchers one after another, each one's members stay", "[worker_list]") {
   WorkerList list;
-  list.Take(ListOf(1, {1}), 7, kNow);
-  list.Take(ListOf(1, {2}), 8, kNow);
-  list.Take(ListOf(1, {3}), 9, kNow + std::chrono::seconds(5));
+  list.Take(ListOf(1, {1}), 7, kListed);
+  list.Take(ListOf(1, {2}), 8, kListed);
+  list.Take(ListOf(1, {3}), 9, kListed + std::chrono::seconds(5));
   CHECK(Members(list) == Numbers{3, 2, 1});
-  CHECK_FALSE(list.Tick(kNow + WorkerList::kKeepMembers));
-  CHECK(list.Tick(kNow + std::chrono::seconds(15)));
+  CHECK_FALSE(list.Tick(kListed + WorkerList::kKeepMembers));
+  CHECK(list.Tick(kListed + std::chrono::seconds(15)));
   CHECK(Members(list) == Numbers{3});
 }
 
 TEST_CASE("the first dispatcher's lists are obeyed at once", "[worker_list]") {
   WorkerList list;
-  list.Take(ListOf(1, {1, 2}), 7, kNow);
-  list.Take(ListOf(2, {2}), 7, kNow);
+  list.Take(ListOf(1, {1, 2}), 7, kListed);
+  list.Take(ListOf(2, {2}), 7, kListed);
   CHECK(Members(list) == Numbers{2});
 }
 

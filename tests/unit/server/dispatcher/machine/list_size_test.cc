@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Time kStart{seconds(1000)};
+constexpr Time kFirst{seconds(1000)};
 
 TEST_CASE("a list has 8 times a consumer's share of the workers, and at least 8", "[list]") {
   CHECK(BaseListSize(0, 1) == 8);
@@ -22,59 +22,59 @@ TEST_CASE("a list has 8 times a consumer's share of the workers, and at least 8"
 
 TEST_CASE("a list grows at once", "[list]") {
   ListSize size;
-  size.Need(8, kStart);
+  size.Need(8, kFirst);
   CHECK(size.members() == 8);
-  size.Need(13, kStart);
+  size.Need(13, kFirst);
   CHECK(size.members() == 13);
-  size.Need(0xFFFFFFFF, kStart);
+  size.Need(0xFFFFFFFF, kFirst);
   CHECK(size.members() == kMaxListMembers);
 }
 
 TEST_CASE("a list doubles once a second at most, up to a limit", "[list]") {
   ListSize size;
-  CHECK_FALSE(size.MayDouble(kStart));
-  size.Need(400, kStart);
-  REQUIRE(size.MayDouble(kStart));
-  size.Double(kStart);
+  CHECK_FALSE(size.MayDouble(kFirst));
+  size.Need(400, kFirst);
+  REQUIRE(size.MayDouble(kFirst));
+  size.Double(kFirst);
   CHECK(size.members() == 800);
-  CHECK_FALSE(size.MayDouble(kStart + std::chrono::milliseconds(999)));
-  REQUIRE(size.MayDouble(kStart + seconds(1)));
-  size.Double(kStart + seconds(1));
+  CHECK_FALSE(size.MayDouble(kFirst + std::chrono::milliseconds(999)));
+  REQUIRE(size.MayDouble(kFirst + seconds(1)));
+  size.Double(kFirst + seconds(1));
   CHECK(size.members() == kMaxListMembers);
-  CHECK_FALSE(size.MayDouble(kStart + seconds(10)));
+  CHECK_FALSE(size.MayDouble(kFirst + seconds(10)));
 }
 
 TEST_CASE("members that were not needed for a minute leave, and no others", "[list]") {
   ListSize size;
-  size.Need(64, kStart);
+  size.Need(64, kFirst);
   for (int second = 1; second < 60; ++second) {
-    size.Need(second == 30 ? 20 : 10, kStart + seconds(second));
+    size.Need(second == 30 ? 20 : 10, kFirst + seconds(second));
     CHECK(size.members() == 64);
   }
-  size.Need(10, kStart + seconds(60));
+  size.Need(10, kFirst + seconds(60));
   CHECK(size.members() == 20);  // the 20th was needed half a minute ago
-  size.Need(10, kStart + seconds(119));
+  size.Need(10, kFirst + seconds(119));
   CHECK(size.members() == 20);
-  size.Need(10, kStart + seconds(120));
+  size.Need(10, kFirst + seconds(120));
   CHECK(size.members() == 10);
 }
 
 TEST_CASE("a list that is needed to its end keeps its members", "[list]") {
   ListSize size;
-  size.Need(16, kStart);
+  size.Need(16, kFirst);
   for (int second = 1; second < 200; ++second) {
-    size.Need(second % 50 == 0 ? 16 : 8, kStart + seconds(second));
+    size.Need(second % 50 == 0 ? 16 : 8, kFirst + seconds(second));
   }
   CHECK(size.members() == 16);
 }
 
 TEST_CASE("a pause of the dispatcher does not count as time without need", "[list]") {
   ListSize size;
-  size.Need(16, kStart);
+  size.Need(16, kFirst);
   size.ShiftTimes(seconds(300));
-  size.Need(8, kStart + seconds(330));
+  size.Need(8, kFirst + seconds(330));
   CHECK(size.members() == 16);
-  size.Need(8, kStart + seconds(360));
+  size.Need(8, kFirst + seconds(360));
   CHECK(size.members() == 8);
 }
 

@@ -30,7 +30,7 @@ const SessionFacts& SessionOf(const Harness& h, StreamId stream) {
   return *h.dispatcher->facts().FindSession(h.SessionOn(stream));
 }
 
-v1::Report AtBegin() {
+v1::Report FromBegin() {
   v1::Report report;
   report.mutable_next();
   return report;
@@ -38,7 +38,7 @@ v1::Report AtBegin() {
 
 /// A report of a loop that waits although its consumer asks all that it may.
 v1::Report Short() {
-  v1::Report report = AtBegin();
+  v1::Report report = FromBegin();
   report.set_asks(true);
   report.mutable_now()->set_cause(v1::WAIT_BUILD);
   return report;
@@ -274,7 +274,7 @@ TEST_CASE("a member that fails for a while stays, and one that fails for good le
   const StreamId stream = h.Attach(HelloOptions{});
   h.talking.push_back(stream);
   h.Advance(seconds(1));
-  v1::Report report = AtBegin();
+  v1::Report report = FromBegin();
   v1::Failing& failing = *report.add_failing();
   ToProto(IdOf(h, "w1"), failing.mutable_worker());
   failing.set_remaining_seconds(60);
@@ -300,7 +300,7 @@ TEST_CASE("if all workers fail a consumer for good, all are members while others
   h.Work(later, h.workers[later]);
   const StreamId stream = h.Attach(HelloOptions{});
   h.talking.push_back(stream);
-  v1::Report report = AtBegin();
+  v1::Report report = FromBegin();
   for (const char* name : {"w1", "w2"}) {
     v1::Failing& failing = *report.add_failing();
     ToProto(IdOf(h, name), failing.mutable_worker());
@@ -399,7 +399,7 @@ TEST_CASE("waits that have ended since the last report count too", "[list][grow]
   const StreamId stream = h.Attach(HelloOptions{});
   AddOthers(h, 40);
   AddIdle(h, 40);
-  v1::Report report = AtBegin();
+  v1::Report report = FromBegin();
   report.set_asks(true);
   v1::WaitedSeconds& waited = *report.mutable_counters()->add_waited();
   waited.set_cause(v1::WAIT_QUEUE);
@@ -417,7 +417,7 @@ TEST_CASE("the last members leave when they were not used for a minute", "[list]
   AddOthers(h, 40);
   AddIdle(h, 40);
   h.talking.push_back(stream);
-  v1::Report report = AtBegin();
+  v1::Report report = FromBegin();
   report.set_used(20);  // it says so at first, after a restart of the dispatcher
   h.Report(stream, report);
   h.Advance(seconds(1));
@@ -473,7 +473,7 @@ class History {
       v1::PlanState& plan = *h_.workers[AnyWorker()].mutable_plans(0);
       plan.set_phase(plan.phase() == v1::READY ? v1::COMPILING : v1::READY);
     } else {
-      v1::Report report = AtBegin();
+      v1::Report report = FromBegin();
       report.set_used(*rc::gen::inRange<std::uint32_t>(0, 20));
       if (*rc::gen::arbitrary<bool>()) {
         v1::Failing& failing = *report.add_failing();

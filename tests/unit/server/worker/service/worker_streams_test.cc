@@ -354,7 +354,7 @@ TEST_CASE("a plan is judged by its own data, not by those that its dataset has b
   REQUIRE(report);
   CHECK(report->plans(0).phase() == v1::READY);
   auto [consumer, stream] = f.Consume();
-  stream->Write(Wants(f.fingerprint, 8));
+  stream->Write(Wants(f.fingerprint, 1));
   CHECK(consumer->Next());
 }
 
