@@ -225,8 +225,8 @@ std::shared_ptr<const std::string> CompiledPlan::static_bytes() const {
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::FinishRows(
     PlanScratch& scratch, std::span<const ExampleId> examples, const Status& read) const {
   NoteBound(examples, scratch.writer());
-  Result<std::shared_ptr<const PackedBatch>> batch = read;
-  if (read.ok()) batch = Assemble(scratch);
+  Result<std::shared_ptr<const PackedBatch>> batch =
+      read.ok() ? Assemble(scratch) : Result<std::shared_ptr<const PackedBatch>>(read);
   // The files are checked after the last read. Damage explains any other error, so it is reported
   // first.
   MILLRACE_RETURN_IF_ERROR(source_->CheckIntact());
