@@ -199,6 +199,29 @@ void BatchWriter::AddDropped(ExampleId id, DropReason reason) {
   info_.dropped.push_back({id, reason});
 }
 
+void BatchWriter::AppendAll(const BatchWriter& other) {
+  assert(!info_.expand.merged && columns_.size() == other.columns_.size());
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const Column& from = other.columns_[i];
+    const Tensor& theirs = other.tensors_[i];
+    if (theirs.spec.kind == TensorKind::kSplits) {
+      const std::uint64_t before = tensors_[i].last_split;
+      const std::uint64_t numbers = from.size / from.row_bytes;
+      for (std::uint64_t row = 1; row < numbers; ++row) {
+        AppendSplit(i, before + other.SplitAt(i, row));
+      }
+      continue;
+    }
+    if (from.size > 0) std::memcpy(columns_[i].Extend(from.size), from.data.get(), from.size);
+    columns_[i].late_rows += from.late_rows;
+    if (theirs.out_of_bounds) NoteOutside(i, static_cast<std::uint64_t>(theirs.bad_value));
+  }
+  info_.example_ids.insert(info_.example_ids.end(), other.info_.example_ids.begin(),
+                           other.info_.example_ids.end());
+  info_.dropped.insert(info_.dropped.end(), other.info_.dropped.begin(),
+                       other.info_.dropped.end());
+}
+
 bool BatchWriter::in_bounds() const {
   return std::none_of(tensors_.begin(), tensors_.end(),
                       [](const Tensor& tensor) { return tensor.out_of_bounds; });

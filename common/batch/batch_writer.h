@@ -123,6 +123,10 @@ class BatchWriter {
   /// this example.
   void EndExample(ExampleId id);
   void AddDropped(ExampleId id, DropReason reason);
+  /// Appends all that another writer has since its Begin, as if it had been appended here: rows,
+  /// late ones too, examples and dropped ones. REQUIRES: both have the same tensors, of which the
+  /// same may be late; batches are not merged.
+  void AppendAll(const BatchWriter& other);
   /// Ends the graph of a merged batch. REQUIRES: batches are merged.
   void EndGraph();
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -184,6 +185,11 @@ class Source {
   /// Whether readers themselves drop the examples that the pipeline excludes, and are given all
   /// examples of a batch at once: in merged batches (ExpandSpec::merged) one depends on the others.
   virtual bool drops_excluded() const { return false; }
+  /// Whether each row depends on its example and its pass alone, so that the examples of a batch may
+  /// be given to several readers, each some of them.
+  virtual bool by_row() const { return !expand().merged && !drops_excluded(); }
+  /// The pools of a plugin's processes that readers ask, by PluginPool::number.
+  virtual std::set<std::uint64_t> pools() const { return {}; }
   /// The name of the stage of builds in which readers work. It lives for ever.
   virtual std::string_view reading_stage() const { return "closure"; }
   /// Names for the examples, by which a cache finds what was built of them; null if what is built

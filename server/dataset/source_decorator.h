@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -55,6 +56,8 @@ class SourceDecorator : public Source {
   const ExpandSpec& expand() const override { return source_->expand(); }
   std::unique_ptr<ExampleReader> NewReader() const override { return source_->NewReader(); }
   bool drops_excluded() const override { return source_->drops_excluded(); }
+  bool by_row() const override { return source_->by_row(); }
+  std::set<std::uint64_t> pools() const override { return source_->pools(); }
   std::string_view reading_stage() const override { return source_->reading_stage(); }
   std::unique_ptr<const ExampleNames> NewNames() const override { return source_->NewNames(); }
   bool verified() const override { return source_->verified(); }

@@ -19,7 +19,8 @@
 #include "server/pipeline/order/order_parts.h"
 #include "server/pipeline/order/selections.h"
 #include "server/pipeline/plan_outline.h"
-#include "server/pipeline/stage_clock.h"
+#include "server/pipeline/plan_scratch.h"
+#include "server/pipeline/plan_slices.h"
 #include "server/pipeline/static_data.h"
 #include "server/pipeline/text/pipeline.h"
 
@@ -58,45 +59,7 @@ std::vector<Digest128> DatasetsOf(const Source& source) {
   return digests;
 }
 
-class CompiledPlan;
-
-/// Memory that a thread reuses between batches of one plan.
-class PlanScratch final : public BatchScratch {
- public:
-  PlanScratch(const CompiledPlan* plan, std::unique_ptr<OrderReader> order, BatchWriter writer,
-              std::unique_ptr<ExampleReader> reader, std::unique_ptr<TensorPlan::Scratch> tensors,
-              std::span<const std::string> parts, std::string_view reading)
-      : clock_(parts, reading),
-        plan_(plan),
-        order_(std::move(order)),
-        writer_(std::move(writer)),
-        reader_(std::move(reader)),
-        tensors_(std::move(tensors)) {}
-
-  const CompiledPlan* plan() const { return plan_; }
-  OrderReader& order() { return *order_; }
-  BatchWriter& writer() { return writer_; }
-  ExampleReader& reader() { return *reader_; }
-  TensorPlan::Scratch& tensors() { return *tensors_; }
-  std::vector<OrderRow>& rows() { return rows_; }
-  std::vector<ExampleId>& examples() { return examples_; }
-  StageClock& clock() { return clock_; }
-
-  std::vector<StageTime> stage_times() const override { return clock_.times(); }
-  std::string_view stage() const override { return clock_.stage(); }
-
- private:
-  StageClock clock_;
-  const CompiledPlan* plan_;
-  std::unique_ptr<OrderReader> order_;
-  BatchWriter writer_;
-  std::unique_ptr<ExampleReader> reader_;
-  std::unique_ptr<TensorPlan::Scratch> tensors_;  // null if the plan computes none
-  std::vector<OrderRow> rows_;
-  std::vector<ExampleId> examples_;
-};
-
-class CompiledPlan final : public Plan {
+class CompiledPlan final : public Plan, public RowMaker {
  public:
   CompiledPlan(const PlanParts& parts, Fingerprint fingerprint, Fingerprint order_fingerprint,
                std::shared_ptr<const Source> source, Selections selections, PlannedOrder order,
@@ -150,6 +113,10 @@ class CompiledPlan final : public Plan {
   Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
                                                      std::uint64_t epoch,
                                                      BatchScratch& scratch) const override;
+  bool by_row() const override { return source_->by_row(); }
+  std::set<std::uint64_t> pools() const override { return source_->pools(); }
+  Result<std::unique_ptr<SlicedBatch>> BeginSlices(std::uint64_t epoch, ExampleRange units,
+                                                   BatchScratch& scratch) const override;
   Result<BatchWriter> MakeWriter() const {
     MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer,
                               BatchWriter::Create(source_->tensors(), expand(), pool_));
@@ -179,16 +146,25 @@ class CompiledPlan final : public Plan {
     return counts;
   }
   static StepOptions StepsOf(const BatchPart& batch, const Order& order);
-  /// Appends examples to a batch begun in the scratch, and seals it. Fails if the source
-  /// is no longer intact after the last read.
-  Result<std::shared_ptr<const PackedBatch>> Build(PlanScratch& scratch,
-                                                   std::span<const ExampleId> examples) const;
-  Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch,
-                                                      std::span<const ExampleId> examples) const;
+  /// Finds the rows of units of an epoch, and their examples, for a batch that begins with that.
+  Status FindRows(PlanScratch& scratch, std::uint64_t epoch, ExampleRange units) const;
+  /// The passes of these rows; none if all belong to the epoch.
+  std::vector<std::uint64_t> PassesOf(std::span<const OrderRow> rows) const;
   /// Gives a batch of examples the bound of its bucket, if a tensor is padded to it.
   void NoteBound(std::span<const ExampleId> examples, BatchWriter& writer) const;
-  /// Reads examples into the writer. Those that the pipeline excludes are dropped.
-  Status Append(PlanScratch& scratch, std::span<const ExampleId> examples) const;
+
+  BatchWriter NewWriter() const override { return *MakeWriter(); }
+  void BeginRows(std::uint64_t epoch, std::uint64_t first_unit, std::size_t rows,
+                 BatchWriter& writer) const override {
+    writer.Begin(fingerprint(), epoch, first_unit, static_cast<std::uint32_t>(rows));
+  }
+  Status ReadRows(PlanScratch& scratch, std::span<const ExampleId> examples,
+                  BatchWriter& writer) const override;
+  /// Fails too if the source is no longer intact after the last read.
+  Result<std::shared_ptr<const PackedBatch>> FinishRows(PlanScratch& scratch,
+                                                        std::span<const ExampleId> examples,
+                                                        const Status& read) const override;
+  Result<std::shared_ptr<const PackedBatch>> Assemble(PlanScratch& scratch) const;
 
   const std::shared_ptr<const Source> source_;
   const Selections selections_;
@@ -246,9 +222,11 @@ std::shared_ptr<const std::string> CompiledPlan::static_bytes() const {
   return bytes;
 }
 
-Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Build(
-    PlanScratch& scratch, std::span<const ExampleId> examples) const {
-  Result<std::shared_ptr<const PackedBatch>> batch = Assemble(scratch, examples);
+Result<std::shared_ptr<const PackedBatch>> CompiledPlan::FinishRows(
+    PlanScratch& scratch, std::span<const ExampleId> examples, const Status& read) const {
+  NoteBound(examples, scratch.writer());
+  Result<std::shared_ptr<const PackedBatch>> batch =
+      read.ok() ? Assemble(scratch) : Result<std::shared_ptr<const PackedBatch>>(read);
   // The files are checked after the last read. Damage explains any other error, so it is reported
   // first.
   MILLRACE_RETURN_IF_ERROR(source_->CheckIntact());
@@ -267,8 +245,9 @@ void CompiledPlan::NoteBound(std::span<const ExampleId> examples, BatchWriter& w
   if (bound) writer.SetBound(static_cast<std::uint32_t>(*bound));
 }
 
-Status CompiledPlan::Append(PlanScratch& scratch, std::span<const ExampleId> examples) const {
-  if (excluded_.empty()) return scratch.reader().Append(examples, scratch.writer());
+Status CompiledPlan::ReadRows(PlanScratch& scratch, std::span<const ExampleId> examples,
+                              BatchWriter& writer) const {
+  if (excluded_.empty()) return scratch.reader().Append(examples, writer);
   const auto is_excluded = [&](ExampleId id) {
     return std::binary_search(excluded_.begin(), excluded_.end(),
                               source_->ChunkOf(id).example.value());
@@ -276,17 +255,15 @@ Status CompiledPlan::Append(PlanScratch& scratch, std::span<const ExampleId> exa
   while (!examples.empty()) {
     const auto found = std::find_if(examples.begin(), examples.end(), is_excluded);
     const auto before = static_cast<std::size_t>(found - examples.begin());
-    MILLRACE_RETURN_IF_ERROR(scratch.reader().Append(examples.first(before), scratch.writer()));
+    MILLRACE_RETURN_IF_ERROR(scratch.reader().Append(examples.first(before), writer));
     if (found == examples.end()) break;
-    scratch.writer().AddDropped(source_->ChunkOf(*found).example, DropReason::kExcluded);
+    writer.AddDropped(source_->ChunkOf(*found).example, DropReason::kExcluded);
     examples = examples.subspan(before + 1);
   }
   return OkStatus();
 }
 
-Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
-    PlanScratch& scratch, std::span<const ExampleId> examples) const {
-  MILLRACE_RETURN_IF_ERROR(Append(scratch, examples));
+Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(PlanScratch& scratch) const {
   if (computed_ != nullptr) {
     MILLRACE_RETURN_IF_ERROR(
         computed_->Compute(scratch.writer(), scratch.tensors(), &scratch.clock()));
@@ -298,33 +275,51 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(
   return batch;
 }
 
-Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epoch,
-                                                               ExampleRange units,
-                                                               BatchScratch& scratch) const {
+Status CompiledPlan::FindRows(PlanScratch& scratch, std::uint64_t epoch,
+                              ExampleRange units) const {
   const std::uint64_t n = order_.order->units();
   if (units.first > n || units.count > n - units.first) {
     return OutOfRange(fmt::format("places {} to {} of an epoch: it has {} {}", units.first,
                                   units.first + units.count, n,
                                   order_.order->unit_is_batch() ? "batches" : "examples"));
   }
+  if (scratch.plan() != this) return Internal("the scratch belongs to another plan");
+  scratch.clock().Begin(TimedStage::kShuffle);
+  scratch.rows().clear();
+  scratch.order().Rows(epoch, units, scratch.rows());
+  scratch.examples().clear();
+  for (const OrderRow& row : scratch.rows()) scratch.examples().push_back(selections_.At(row));
+  return OkStatus();
+}
+
+std::vector<std::uint64_t> CompiledPlan::PassesOf(std::span<const OrderRow> rows) const {
+  std::vector<std::uint64_t> passes;
+  if (!source_->varies() || source_->branches().empty()) return passes;
+  for (const OrderRow& row : rows) passes.push_back(row.pass);
+  return passes;
+}
+
+Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Batch(std::uint64_t epoch,
+                                                               ExampleRange units,
+                                                               BatchScratch& scratch) const {
   auto& own = static_cast<PlanScratch&>(scratch);
-  if (own.plan() != this) return Internal("the scratch belongs to another plan");
-  own.clock().Begin(TimedStage::kShuffle);
-  std::vector<OrderRow>& rows = own.rows();
-  rows.clear();
-  own.order().Rows(epoch, units, rows);
-  std::vector<ExampleId>& examples = own.examples();
-  examples.clear();
-  for (const OrderRow& row : rows) examples.push_back(selections_.At(row));
-  own.writer().Begin(fingerprint(), epoch, units.first, static_cast<std::uint32_t>(rows.size()));
-  if (source_->varies() && !source_->branches().empty()) {
-    std::vector<std::uint64_t> passes;
-    for (const OrderRow& row : rows) passes.push_back(row.pass);
-    own.writer().SetPasses(std::move(passes));
-  }
-  NoteBound(examples, own.writer());
+  MILLRACE_RETURN_IF_ERROR(FindRows(own, epoch, units));
+  BeginRows(epoch, units.first, own.rows().size(), own.writer());
+  own.writer().SetPasses(PassesOf(own.rows()));
   own.clock().Next(TimedStage::kReading);
-  return Build(own, examples);
+  return FinishRows(own, own.examples(), ReadRows(own, own.examples(), own.writer()));
+}
+
+Result<std::unique_ptr<SlicedBatch>> CompiledPlan::BeginSlices(std::uint64_t epoch,
+                                                               ExampleRange units,
+                                                               BatchScratch& scratch) const {
+  auto& own = static_cast<PlanScratch&>(scratch);
+  MILLRACE_RETURN_IF_ERROR(FindRows(own, epoch, units));
+  PlanSlices::Rows rows{epoch, units.first, own.examples(), PassesOf(own.rows())};
+  BatchWriter used = std::exchange(own.writer(), NewWriter());
+  own.clock().End();
+  return std::unique_ptr<SlicedBatch>(
+      std::make_unique<PlanSlices>(*this, std::move(rows), std::move(used)));
 }
 
 Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
@@ -342,9 +337,8 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::BatchOf(
   auto& own = static_cast<PlanScratch&>(scratch);
   if (own.plan() != this) return Internal("the scratch belongs to another plan");
   own.clock().Begin(TimedStage::kReading);
-  own.writer().Begin(fingerprint(), epoch, 0, static_cast<std::uint32_t>(examples.size()));
-  NoteBound(examples, own.writer());
-  return Build(own, examples);
+  BeginRows(epoch, 0, examples.size(), own.writer());
+  return FinishRows(own, examples, ReadRows(own, examples, own.writer()));
 }
 
 /// Checks that batches have bounds to which a tensor can be padded, if one is.

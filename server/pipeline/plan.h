@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "millrace/v1/common.pb.h"
 #include "server/pipeline/order/make_order.h"
 #include "server/pipeline/order/selection.h"
+#include "server/pipeline/sliced_batch.h"
 
 namespace millrace {
 
@@ -124,6 +126,19 @@ class Plan {
                                                              std::uint64_t epoch,
                                                              BatchScratch& scratch) const = 0;
   virtual std::unique_ptr<BatchScratch> NewScratch() const = 0;
+
+  // --- One batch on several threads ----------------------------------------------------------
+  /// Whether rows are made one by one (Source::by_row).
+  virtual bool by_row() const { return false; }
+  /// The pools of a plugin's processes that make rows, by PluginPool::number.
+  virtual std::set<std::uint64_t> pools() const { return {}; }
+  /// Begins a batch as Batch does, whose rows are then built in slices. The plan has to outlive it.
+  /// REQUIRES: by_row().
+  virtual Result<std::unique_ptr<SlicedBatch>> BeginSlices(std::uint64_t /*epoch*/,
+                                                           ExampleRange /*units*/,
+                                                           BatchScratch& /*scratch*/) const {
+    return Unimplemented("this plan does not make rows one by one");
+  }
 };
 
 }  // namespace millrace

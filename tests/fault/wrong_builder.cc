@@ -3,26 +3,28 @@
 // its digest anew, and prints which batches it changed. With MILLRACE_TEST_RIGHT set it changes
 // none.
 
-#define BuildBatch BuildRightBatch
+#define MakeBuilt MakeRight
 #include "server/worker/service/builder.cc"
-#undef BuildBatch
+#undef MakeBuilt
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
+#include <utility>
 
 #include "common/base/hash.h"
 
 namespace millrace {
 
-Result<std::shared_ptr<const BuiltBatch>> BuildBatch(const BuildQueue::Task& task, const Plan& plan,
-                                                     BatchScratch& scratch) {
+Result<std::shared_ptr<const BuiltBatch>> MakeBuilt(
+    const BuildQueue::Task& task, Result<std::shared_ptr<const PackedBatch>> made,
+    bool mostly_python) {
   static std::atomic<unsigned> built{0};
   static const bool changes = std::getenv("MILLRACE_TEST_RIGHT") == nullptr;
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  auto right = BuildRightBatch(task, plan, scratch);
+  auto right = MakeRight(task, std::move(made), mostly_python);
   if (!right.ok() || !changes || built++ % 3 != 0) return right;
   const PackedBatch& batch = *(*right)->batch;
   const std::span<const std::byte> labels = batch.tensor_bytes(*batch.Find("node_label"));

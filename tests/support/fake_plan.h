@@ -2,7 +2,9 @@
 // number i, the order is that of the numbers, and a batch holds its example ids.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +14,7 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
+#include "common/system/mutex.h"
 #include "server/pipeline/plan.h"
 
 namespace millrace::test {
@@ -92,6 +95,15 @@ class FakePlan final : public Plan {
     return scratch;
   }
 
+  bool by_row() const override { return on_slice != nullptr; }
+  Result<std::unique_ptr<SlicedBatch>> BeginSlices(std::uint64_t epoch, ExampleRange range,
+                                                   BatchScratch&) const override {
+    return std::unique_ptr<SlicedBatch>(std::make_unique<Slices>(*this, epoch, range));
+  }
+
+  /// Called for each slice, with its rows, in the thread that builds it: false if it fails. Null:
+  /// the plan does not make rows one by one. Set it before.
+  std::function<bool(std::size_t first, std::size_t rows)> on_slice;
   /// Called in each build before anything else, in the thread that builds. Set it before.
   std::function<void()> on_build;
   /// The stage that every scratch is at.
@@ -109,6 +121,36 @@ class FakePlan final : public Plan {
       for (const char* const name : plan->stages) times.push_back({name, builds});
       return times;
     }
+  };
+
+  /// Rows of which nothing is kept: the batch is built when they are joined.
+  class Slices final : public SlicedBatch {
+   public:
+    Slices(const FakePlan& plan, std::uint64_t epoch, ExampleRange range)
+        : plan_(plan), epoch_(epoch), range_(range) {}
+    std::size_t rows() const override { return range_.count; }
+    bool Build(std::size_t first, std::size_t count, BatchScratch& scratch) override {
+      if (static_cast<Scratch&>(scratch).plan != &plan_) std::abort();
+      const bool ok = plan_.on_slice(first, count);
+      MutexLock lock(mutex_);
+      built_ += count;
+      if (!ok) failed_ = std::min(failed_, first);
+      return ok;
+    }
+    Result<std::shared_ptr<const PackedBatch>> Join(BatchScratch& scratch) override {
+      MutexLock lock(mutex_);
+      if (failed_ < rows()) return Internal("row " + std::to_string(failed_) + " failed");
+      if (built_ != rows()) return Internal("joined after " + std::to_string(built_) + " rows");
+      return plan_.Batch(epoch_, range_, scratch);
+    }
+
+   private:
+    const FakePlan& plan_;
+    const std::uint64_t epoch_;
+    const ExampleRange range_;
+    Mutex mutex_;
+    std::size_t built_ MILLRACE_GUARDED_BY(mutex_) = 0;
+    std::size_t failed_ MILLRACE_GUARDED_BY(mutex_) = ~std::size_t{0};
   };
 
   const StepOptions steps_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -85,6 +86,13 @@ class FunctionSource final : public SourceDecorator {
   }
   bool varies() const override { return source().varies() || draws(); }
   bool draws_by_chunk() const override { return source().draws_by_chunk() || draws(); }
+  /// A function that is called for a whole batch sees all of its rows.
+  bool by_row() const override { return source().by_row() && !per_batch(); }
+  std::set<std::uint64_t> pools() const override {
+    std::set<std::uint64_t> pools = source().pools();
+    for (const OpenedCall& opened : plan_.calls) pools.insert(opened.pool->number());
+    return pools;
+  }
   /// Most of the time goes into the functions.
   std::string_view reading_stage() const override { return "python"; }
   const std::vector<TensorSpec>& tensors() const override { return tensors_; }
@@ -93,10 +101,7 @@ class FunctionSource final : public SourceDecorator {
   }
   /// The result of a call for a whole batch depends on more than the example.
   std::unique_ptr<const ExampleNames> NewNames() const override {
-    const bool per_batch =
-        std::any_of(plan_.calls.begin(), plan_.calls.end(),
-                    [](const OpenedCall& opened) { return opened.object.per_batch; });
-    if (varies() || per_batch) return nullptr;
+    if (varies() || per_batch()) return nullptr;
     auto names = source().NewNames();
     if (names == nullptr) return nullptr;
     return std::make_unique<FunctionNames>(std::move(names), IdentityOf(plan_.calls));
@@ -112,6 +117,10 @@ class FunctionSource final : public SourceDecorator {
   }
 
  private:
+  bool per_batch() const {
+    return std::any_of(plan_.calls.begin(), plan_.calls.end(),
+                       [](const OpenedCall& opened) { return opened.object.per_batch; });
+  }
   bool draws() const {
     return std::any_of(plan_.calls.begin(), plan_.calls.end(), [](const OpenedCall& opened) {
       return opened.pool->facts().uses_chance;

@@ -1,6 +1,7 @@
 #include "server/pipeline/mix/mixed_source.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -41,6 +42,15 @@ class MixedSource final : public Source {
   bool varies() const override {
     return std::any_of(branches_.begin(), branches_.end(),
                        [](const SourceBranch& branch) { return branch.source->varies(); });
+  }
+  bool by_row() const override {
+    return std::all_of(branches_.begin(), branches_.end(),
+                       [](const SourceBranch& branch) { return branch.source->by_row(); });
+  }
+  std::set<std::uint64_t> pools() const override {
+    std::set<std::uint64_t> pools;
+    for (const SourceBranch& branch : branches_) pools.merge(branch.source->pools());
+    return pools;
   }
   /// That of a plugin if a branch is one: it takes the most time.
   std::string_view reading_stage() const override {

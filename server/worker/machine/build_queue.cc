@@ -42,12 +42,18 @@ bool BuildQueue::MayBuild(const StreamState& stream) const {
          stream.built_bytes < memory_budget() / std::max<std::size_t>(1, streams_.size());
 }
 
-bool BuildQueue::Waits(const StreamState& stream) {
-  auto needed = stream.entries.begin();
-  if (needed == stream.entries.end() || !IsUrgent(stream, needed->first)) return false;
+std::map<Position, BuildQueue::Entry>::const_iterator BuildQueue::Needed(
+    const StreamState& stream) {
+  const auto needed = stream.entries.begin();
+  if (needed == stream.entries.end()) return needed;
+  if (!IsUrgent(stream, needed->first)) return stream.entries.end();
   // If the next batch was sent, the consumer may have taken it already. Its want list that says so
   // is still on its way.
-  if (needed->second.state == State::kSent) ++needed;
+  return needed->second.state == State::kSent ? std::next(needed) : needed;
+}
+
+bool BuildQueue::Waits(const StreamState& stream) {
+  const auto needed = Needed(stream);
   if (needed == stream.entries.end()) return false;
   const State state = needed->second.state;
   return state == State::kPending || state == State::kBuilding;

@@ -110,6 +110,12 @@ class BuildQueue {
   std::uint64_t pending() const { return pending_; }
   /// Whether such a batch is asked for on the stream, or is being built for it.
   bool HasPending(StreamId stream) const;
+  /// Whether a consumer waits for the batch of a build that is under way.
+  bool IsAwaited(const Task& task) const;
+  /// Whether Next would begin a batch of another job, to which threads are owed.
+  bool OwesOther(const Task& task);
+  /// Whether a thread that builds `own` may leave it for `other`: its job is owed no more.
+  bool MayLeaveFor(const Task& own, const Task& other) const;
   /// The job of the stream, and after it the others that have something to build, or for which
   /// something is being built. Empty if there is no such stream.
   std::vector<JobTurn> Turns(StreamId stream) const;
@@ -211,6 +217,8 @@ class BuildQueue {
   /// Whether the batch that the consumer needs next is pending or being built. If that batch was
   /// sent already, this is about the batch that the stream asks for after it.
   static bool Waits(const StreamState& stream);
+  /// The step that Waits is about; the end if there is none.
+  static std::map<Position, Entry>::const_iterator Needed(const StreamState& stream);
   /// Whether memory allows the stream another batch: the budget is not used up, or the stream holds
   /// less than its equal share.
   bool MayBuild(const StreamState& stream) const;

@@ -94,6 +94,31 @@ std::vector<BuildUnderWay> BuildQueue::Building(StreamId id) const {
   return building;
 }
 
+bool BuildQueue::IsAwaited(const Task& task) const {
+  const SharedBatch* const batch = batches_.Find(task.build);
+  if (batch == nullptr) return false;
+  return std::any_of(batch->wanted.begin(), batch->wanted.end(), [this](const auto& wanting) {
+    const StreamState& stream = streams_.at(wanting.first);
+    const auto needed = Needed(stream);
+    return needed != stream.entries.end() && needed->first == wanting.second;
+  });
+}
+
+bool BuildQueue::OwesOther(const Task& task) {
+  const std::optional<SharedBatch::Wanting> next = Choose();
+  if (!next) return false;
+  const std::string& job = streams_.at(next->first).job;
+  const auto own = jobs_.find(task.job);
+  return job != task.job && own != jobs_.end() && jobs_.at(job).time < own->second.time;
+}
+
+bool BuildQueue::MayLeaveFor(const Task& own, const Task& other) const {
+  const auto of_own = jobs_.find(own.job);
+  const auto of_other = jobs_.find(other.job);
+  if (own.job == other.job || of_own == jobs_.end() || of_other == jobs_.end()) return true;
+  return of_own->second.time >= of_other->second.time;
+}
+
 std::uint64_t BuildQueue::Changes(StreamId id) const {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return 0;

@@ -21,6 +21,7 @@ struct BuildTask {
   ExampleRange range;
   double charged = 0;       // build seconds that were added to the job's account in advance
   std::uint64_t build = 0;  // number of the build, which is never used again
+  bool by_slices = false;   // several threads may build it together
 };
 
 /// A build that is under way for a step of a stream.

@@ -3,6 +3,7 @@
 // Not thread-safe.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -26,11 +27,13 @@ class BuildTime {
 struct PlanBuilds {
   BuildTime time;
   double bytes = 0;  // of a batch, in the mean; 0 before the first build
+  std::size_t rows = 0;  // of the last batch that was built in slices
 };
 
 class BuildTimes {
  public:
   void Add(const std::string& plan, double seconds, std::uint64_t bytes);
+  void SetRows(const std::string& plan, std::size_t rows) { plans_[plan].rows = rows; }
   void Forget(const std::string& plan) { plans_.erase(plan); }
   /// The builds of the plan; zeros if none was built yet.
   PlanBuilds Of(const std::string& plan) const;

@@ -113,6 +113,11 @@ class SharedBatches {
 
   /// Begins a build for a stream, whose turn it is, and returns its number.
   std::uint64_t Begin(SharedBatch& batch, BatchStreamId stream);
+  /// The batch of a build that is under way; nullptr if nobody can want it.
+  const SharedBatch* Find(std::uint64_t build) const {
+    const auto found = building_.find(build);
+    return found == building_.end() ? nullptr : found->second;
+  }
   /// Ends a build. Returns nullptr if nobody can want the batch: the plan was forgotten, or has no
   /// stream. Otherwise the caller has to call EraseIfIdle if nobody wants it.
   SharedBatch* End(std::uint64_t build);

@@ -48,6 +48,7 @@ WorkerMachine::Figures WorkerMachine::FiguresOf(StreamId id, const StreamEntry& 
   return {.slots = draining() ? 0 : SlotsOfStream(capacity, share),
           .threads_milli = ThreadsMilli(capacity.threads, share.of_worker),
           .batch_ms = builds.time.seconds() * 1e3,
+          .split = SplitOf(stream.fingerprint, builds),
           .turn_seconds = TurnOf(id, now)};
 }
 
@@ -80,6 +81,7 @@ bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now)
   // those that lack slots need to know at once; the others hear of it within a second.
   if (!stream.asks) return false;
   return figures.slots != said.slots || figures.threads_milli != said.threads_milli ||
+         figures.split != said.split ||
          TurnChanged(figures, said, ToSeconds(now - stream.alive_said));
 }
 
@@ -98,7 +100,7 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   alive.set_slots(stream.figures.slots);
   alive.set_batch_ms(stream.figures.batch_ms);
   alive.set_threads_milli(stream.figures.threads_milli);
-  alive.set_split(split_);
+  alive.set_split(stream.figures.split);
   if (stream.figures.turn_seconds) {
     alive.set_turn_ms(static_cast<std::uint32_t>(std::min(1e9, *stream.figures.turn_seconds * 1e3)));
   }

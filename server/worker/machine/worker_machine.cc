@@ -69,6 +69,8 @@ void WorkerMachine::OnPlan(const std::string& fingerprint, Result<ReadyPlan> pla
     entry.plan = std::move(plan->plan);
     entry.static_digest = std::move(plan->static_digest);
     entry.answer = std::move(plan->answer);
+    entry.by_row = plan->by_row;
+    entry.pools = std::move(plan->pools);
     entry.phase = v1::READY;
     log_->Info("plan ready", {{"plan", fingerprint}});
   } else if (entry.phase == v1::READY) {
@@ -136,6 +138,8 @@ std::optional<BuildQueue::Task> WorkerMachine::NextBuild(Time now) {
   std::optional<BuildQueue::Task> task = queue_.Next();
   tuning_.OnAsked(task.has_value(), queue_.anyone_waits(), now);
   if (task) {
+    task->by_slices = BatchSlices::MayShare(build_times_.Of(task->plan).time.seconds()) &&
+                      IsByRow(task->plan);
     idle_threads_.OnBegan();
     building_.emplace(task->build, UnderWay{now, task->charged});
   } else if (queue_.pending() == 0) {  // otherwise memory or a drain holds the threads back
@@ -154,26 +158,24 @@ void WorkerMachine::OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const 
     total.batches.Observe(stage.seconds);
     ++total.count;
   }
-  OnBuildEnded(task);
+  double python_seconds = 0;
+  for (const StageTook& stage : stages) {
+    if (IsPythonStage(stage.stage)) python_seconds += stage.seconds;
+  }
+  OnBuildEnded(task, 2 * python_seconds > seconds, now);
   if (plans_.contains(task.plan)) {
     build_times_.Add(task.plan, seconds, bytes);
     shares_.SetBatchSeconds(task.job, build_times_.Of(task.plan).time.seconds());
   }
   mean_build_seconds_ =
       mean_build_seconds_ == 0 ? seconds : 0.95 * mean_build_seconds_ + 0.05 * seconds;
-  double python_seconds = 0;
-  for (const StageTook& stage : stages) {
-    if (IsPythonStage(stage.stage)) python_seconds += stage.seconds;
-  }
-  tuning_.OnEnded(2 * python_seconds > seconds, now);
   queue_.Built(task, std::move(batch), bytes, seconds);
   PumpReady(now);
 }
 
 void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now) {
   log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
-  OnBuildEnded(task);
-  tuning_.OnEnded(false, now);
+  OnBuildEnded(task, false, now);
   // The files are looked at now, not at the next period: other batches would fail as well.
   if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
   for (const auto& [id, at] : queue_.GiveUp(task)) {
@@ -183,9 +185,10 @@ void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& wh
   }
 }
 
-void WorkerMachine::OnBuildEnded(const BuildQueue::Task& task) {
-  idle_threads_.OnEnded();
+void WorkerMachine::OnBuildEnded(const BuildQueue::Task& task, bool mostly_python, Time now) {
   building_.erase(task.build);
+  tuning_.OnBuilt(mostly_python);
+  if (!shared_builds_.End(task.build)) OnLeft(now);
 }
 
 }  // namespace millrace

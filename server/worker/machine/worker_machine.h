@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,7 @@
 #include "server/worker/machine/build_times.h"
 #include "server/worker/machine/idle_threads.h"
 #include "server/worker/machine/measure_queue.h"
+#include "server/worker/machine/shared_builds.h"
 #include "server/worker/machine/stream_shares.h"
 #include "server/worker/machine/worker_actions.h"
 #include "server/worker/machine/worker_tuning.h"
@@ -63,6 +65,8 @@ class WorkerMachine {
     v1::PlanPhase phase = v1::COMPILING;
     std::shared_ptr<const Plan> plan;  // set if ready; null if the answer is that it lacks columns
     std::string static_digest;         // set if ready
+    bool by_row = false;               // Plan::by_row, if ready
+    std::set<std::uint64_t> pools;     // Plan::pools, if ready
     std::optional<v1::PlanAnswer> answer = {};  // set if ready, and asked (PlanSpec.asked)
     Status error;                               // set if failed
     Time retry_at;  // when it is compiled again, if it failed for the moment
@@ -74,6 +78,8 @@ class WorkerMachine {
     std::string fingerprint;  // what the pipeline compiles to here
     std::string difference;   // if that is another plan than the dispatcher's: why, in words
     std::optional<v1::PlanAnswer> answer = {};  // if the dispatcher asks what the plan is
+    bool by_row = false;                        // Plan::by_row
+    std::set<std::uint64_t> pools = {};         // Plan::pools
   };
   /// How long a stage took for one batch.
   struct StageTook {
@@ -149,6 +155,25 @@ class WorkerMachine {
   void OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
                std::uint64_t bytes, double seconds, const std::vector<StageTook>& stages, Time now);
   void OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now);
+
+  // --- Batches that several threads build together (BuildTask::by_slices) ---
+  // The adapter calls OnRows, and takes slices until there is none for its thread. The thread that
+  // ends the last slice of a batch joins the rows, and brings OnBuilt or OnBuildFailed. Each thread
+  // that was given a task, to build or to help with, tells at last that it has left.
+  /// Tells how many rows the batch has. Returns whether it is built in slices. If not, the rest does
+  /// not apply to it.
+  bool OnRows(const BuildQueue::Task& task, std::size_t rows);
+  /// The next slice for a thread that began a batch: of this one, or of one that a consumer waits
+  /// for. nullopt if none of its own is left.
+  std::optional<SliceTask> NextSlice(const BuildQueue::Task& own);
+  /// A slice for a thread without a batch. `before_builds`: it asks before it begins one; then only
+  /// a batch that a consumer waits for is worth it.
+  std::optional<SliceTask> NextHelp(bool before_builds, Time now);
+  /// Tells that a slice has ended, after so many seconds. Returns whether the thread has to join
+  /// the batch.
+  bool OnSliceEnded(const SliceTask& slice, double seconds, bool ok);
+  void OnLeft(Time now);
+
   /// Returns examples that are to be measured next, for a thread that has nothing to build.
   std::optional<MeasureJob> NextMeasure() { return measuring_.Next(); }
   /// Tells that examples were measured, or why they cannot be.
@@ -195,6 +220,7 @@ class WorkerMachine {
     std::uint32_t slots = 0;
     std::uint32_t threads_milli = 0;
     double batch_ms = 0;
+    std::uint32_t split = 1;
     std::optional<double> turn_seconds;  // until the next build of its job, after those of others
   };
   struct UnderWay {
@@ -244,6 +270,8 @@ class WorkerMachine {
   void ShareWith(StreamId id, StreamEntry& stream, Time now);
   bool AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const;
   void SendAlive(StreamId id, StreamEntry& stream, Time now);
+  /// How many threads make a batch of the plan together.
+  std::uint32_t SplitOf(const std::string& plan, const PlanBuilds& builds) const;
   Figures FiguresOf(StreamId id, const StreamEntry& stream, Time now) const;
   /// Seconds until the next build of the stream's job; none if no other job has any.
   std::optional<double> TurnOf(StreamId id, Time now) const;
@@ -254,8 +282,12 @@ class WorkerMachine {
   void TickStreams(Time now);
 
   // worker_machine.cc: plans, builds
-  void OnBuildEnded(const BuildQueue::Task& task);
+  void OnBuildEnded(const BuildQueue::Task& task, bool mostly_python, Time now);
   StageTotal& TotalOf(std::string_view stage);
+  // worker_slices.cc
+  bool IsByRow(const std::string& plan) const;
+  /// How many threads may build one batch of the plan: no more than a plugin has processes.
+  int MostThreads(const std::string& plan) const;
   /// Returns why steps of a plan are refused. REQUIRES: the plan is not ready.
   Status WhyNotReady(const std::string& fingerprint) const;
   /// Ends a plan that was ready and cannot be served any more. Its built batches are forgotten.
@@ -287,8 +319,8 @@ class WorkerMachine {
   StreamShares shares_;
   BuildTimes build_times_;
   IdleThreads idle_threads_;
+  SharedBuilds shared_builds_;
   std::map<std::uint64_t, UnderWay> building_;    // by the number of the build
-  std::uint32_t split_ = 1;                       // threads that make one batch together
   MeasureQueue measuring_;
   WorkerTuning tuning_;
   std::map<StreamId, StreamEntry> streams_;

@@ -130,6 +130,8 @@ void WorkerMachine::KeepPlans(const v1::WorkResponse& response) {
     if (const KeptPlan* asked = FindAsked(spec.fingerprint())) {
       entry->second.plan = asked->plan;
       entry->second.static_digest = asked->static_digest;
+      entry->second.by_row = asked->by_row;
+      entry->second.pools = asked->pools;
       entry->second.phase = v1::READY;
     } else {
       actions_.push_back(WorkerAction::CompilePlan{spec});

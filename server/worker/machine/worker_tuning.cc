@@ -57,6 +57,15 @@ std::map<std::uint64_t, int> WorkerTuning::MostProcesses() const {
   return most;
 }
 
+int WorkerTuning::Processes(std::uint64_t pool) const {
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    const PoolUse& use = pools_[i].use;
+    if (use.number != pool) continue;
+    return IsTuned(use) ? static_cast<int>(settings_[kPools + i].value) : use.places;
+  }
+  return most_threads();
+}
+
 void WorkerTuning::SetLimit(tune::Setting& setting, double most) {
   if (setting.most == most) return;
   setting.value = setting.value == setting.most ? most : std::min(setting.value, most);
@@ -139,13 +148,6 @@ void WorkerTuning::OnAsked(bool began, bool waits, Time now) {
   CountUntil(now);
   waits_ = waits;
   if (began) ++building_;
-}
-
-void WorkerTuning::OnEnded(bool mostly_python, Time now) {
-  CountUntil(now);
-  --building_;
-  ++built_;
-  if (mostly_python) ++built_in_python_;
 }
 
 void WorkerTuning::Propose(double seconds, bool mostly_python) {

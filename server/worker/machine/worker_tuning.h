@@ -38,6 +38,8 @@ class WorkerTuning {
   int most_threads() const { return static_cast<int>(settings_[kThreads].most); }
   /// How many processes may run now of each pool that is tuned, by its number.
   std::map<std::uint64_t, int> MostProcesses() const;
+  /// How many processes may run now of a pool, tuned or not. As many as threads if it is not known.
+  int Processes(std::uint64_t pool) const;
 
   /// Tells the limit of threads that were not given. Returns whether threads() has changed.
   bool SetCpus(int cpus, Logger& log);
@@ -48,8 +50,21 @@ class WorkerTuning {
   /// A thread asked for a batch to build. `began`: whether it got one; `waits`: whether a consumer
   /// waits for a batch.
   void OnAsked(bool began, bool waits, Time now);
-  /// A build has ended. `mostly_python`: processes of plugins took most of it.
-  void OnEnded(bool mostly_python, Time now);
+  /// A thread helps with a batch that another one began.
+  void OnHelps(Time now) {
+    CountUntil(now);
+    ++building_;
+  }
+  /// A thread has ended its part of a batch.
+  void OnLeft(Time now) {
+    CountUntil(now);
+    --building_;
+  }
+  /// A batch is built, or cannot be. `mostly_python`: processes of plugins took most of it.
+  void OnBuilt(bool mostly_python) {
+    ++built_;
+    if (mostly_python) ++built_in_python_;
+  }
   /// Once a second at least. `has_work`: whether there are consumers; without them nothing is
   /// tuned, and all threads may build. Returns whether threads() has changed.
   bool Tick(bool has_work, Time now, Logger& log);

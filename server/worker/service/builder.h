@@ -1,4 +1,4 @@
-// Builds one batch of a plan, on the calling thread, with its digest.
+// A batch that was built, with its digest.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,6 @@
 #include "common/base/result.h"
 #include "common/base/time.h"
 #include "common/batch/batch.h"
-#include "server/pipeline/plan.h"
 #include "server/worker/machine/build_queue.h"
 
 namespace millrace {
@@ -19,9 +18,10 @@ struct BuiltBatch {
   bool mostly_python = false;  // processes of plugins took most of the time
 };
 
-/// Builds the batch of `task`. REQUIRES: `plan` made `scratch`, and no other thread uses `scratch`.
-/// An error is that of the plan, with the batch's position before it.
-Result<std::shared_ptr<const BuiltBatch>> BuildBatch(const BuildQueue::Task& task, const Plan& plan,
-                                                     BatchScratch& scratch);
+/// Makes the built batch of what a plan made for `task`. An error is that of the plan, with the
+/// batch's position before it.
+Result<std::shared_ptr<const BuiltBatch>> MakeBuilt(
+    const BuildQueue::Task& task, Result<std::shared_ptr<const PackedBatch>> batch,
+    bool mostly_python);
 
 }  // namespace millrace

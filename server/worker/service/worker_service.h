@@ -38,6 +38,7 @@
 #include "server/worker/service/batch_stream.h"
 #include "server/worker/service/builder_scratch.h"
 #include "server/worker/service/part_compressor.h"
+#include "server/worker/service/slice_builder.h"
 
 namespace millrace {
 
@@ -146,8 +147,13 @@ class WorkerService final : public WorkerEndpoint,
     std::string set;  // its bytes
     std::unique_ptr<RangeMeasurer> measurer;
   };
+  /// A part of a batch that another thread began.
+  struct Help {
+    SliceTask slice;
+    std::shared_ptr<SliceBuilder> builder;
+  };
   /// What a builder thread does next.
-  using Work = std::variant<Build, MeasureJob>;
+  using Work = std::variant<Build, Help, MeasureJob>;
   class BatchHandler;
   class WorkHandler;
 
@@ -194,10 +200,13 @@ class WorkerService final : public WorkerEndpoint,
   std::optional<Work> TakeWork(int number, BuilderScratch& scratch, ThreadMeasurer& measurer)
       MILLRACE_EXCLUDES(mutex_);
   std::optional<Build> TakeBuild(BuilderScratch& scratch) MILLRACE_REQUIRES(mutex_);
+  void ForgetPlans(BuilderScratch& scratch) MILLRACE_REQUIRES(mutex_);
   void Measure(const MeasureJob& job, ThreadMeasurer& measurer) MILLRACE_EXCLUDES(mutex_);
   BuildOutcome BuildOne(const Build& build, BuilderScratch& scratch) const
       MILLRACE_EXCLUDES(mutex_);
   void OnBuilt(BuildOutcome outcome, const BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
+  void TellBuilt(const BuildQueue::Task& task, Result<std::shared_ptr<const BuiltBatch>> built,
+                 const SliceBuilder::Took& took, Time now) MILLRACE_REQUIRES(mutex_);
   void OpenDatasets();
   void PrepareLoop();
   void WatchLoop() MILLRACE_EXCLUDES(mutex_);
@@ -207,6 +216,32 @@ class WorkerService final : public WorkerEndpoint,
   /// Tells the machine which ready plans cannot be served any more, because data that they were
   /// compiled over are damaged.
   void CheckPlans() MILLRACE_EXCLUDES(mutex_);
+
+  // worker_slices.cc: batches that several threads build together
+  /// Builds slices of a batch until none is left for this thread, and joins the batch if it ends the
+  /// last one.
+  void BuildInSlices(const Build& build, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
+  /// Lets other threads build slices of it too. null: it cannot be begun, or is not worth slices and
+  /// was built; the machine was told.
+  std::shared_ptr<SliceBuilder> BeginSlices(const Build& build, BuilderScratch& scratch)
+      MILLRACE_EXCLUDES(mutex_);
+  /// The next slice for the thread that began `own`; nullopt if it is done, or the service stops.
+  std::optional<Help> NextSlice(const BuildQueue::Task& own, const BuilderScratch& scratch)
+      MILLRACE_EXCLUDES(mutex_);
+  /// `before_builds`: as WorkerMachine::NextHelp.
+  std::optional<Help> TakeHelp(bool before_builds, BuilderScratch& scratch)
+      MILLRACE_REQUIRES(mutex_);
+  Help BeginSlice(const SliceTask& slice, const BuilderScratch& scratch) MILLRACE_REQUIRES(mutex_);
+  void HelpWith(const Help& help, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
+  /// Builds a slice, and joins the batch if it was the last one.
+  void BuildSlice(const Help& help, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
+  void JoinSlices(SliceBuilder& builder, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
+  /// Has the thread do a part of a batch, and counts and records what that took. Returns the result,
+  /// and seconds.
+  template <class F>
+  auto Timed(SliceBuilder& builder, BuilderScratch& scratch, F work) MILLRACE_EXCLUDES(mutex_);
+  /// The thread has ended what it does for a batch that is built in slices.
+  void Leave(const BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
 
   // worker_trace.cc: spans for a trace. Callers check first that a trace is taken, which costs one
   // atomic load.
@@ -238,6 +273,8 @@ class WorkerService final : public WorkerEndpoint,
   std::map<StreamId, Outlet> outlets_ MILLRACE_GUARDED_BY(mutex_);
   /// The present work of each builder thread, by the thread's scratch.
   std::map<const BuilderScratch*, Building> building_ MILLRACE_GUARDED_BY(mutex_);
+  /// The batches that are built in slices, by BuildTask::build.
+  std::map<std::uint64_t, std::shared_ptr<SliceBuilder>> slices_ MILLRACE_GUARDED_BY(mutex_);
   /// Processes of plugins when they were last looked at.
   std::vector<PluginPoolStats> plugins_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<Stream<v1::WorkRequest>> work_ MILLRACE_GUARDED_BY(mutex_);

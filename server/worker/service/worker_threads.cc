@@ -14,27 +14,6 @@
 namespace millrace {
 namespace {
 
-using StageTook = WorkerMachine::StageTook;
-
-/// How long each stage of one batch took. Stages of one name are added up.
-std::vector<StageTook> Took(const std::vector<BatchScratch::StageTime>& before,
-                            const std::vector<BatchScratch::StageTime>& after) {
-  std::vector<StageTook> stages;
-  stages.reserve(after.size());
-  for (std::size_t i = 0; i < after.size(); ++i) {
-    const double seconds = after[i].seconds - before[i].seconds;
-    const auto same = std::find_if(stages.begin(), stages.end(), [&](const StageTook& other) {
-      return other.stage == after[i].stage;
-    });
-    if (same != stages.end()) {
-      same->seconds += seconds;
-    } else {
-      stages.push_back({after[i].stage, seconds});
-    }
-  }
-  return stages;
-}
-
 /// The difference from the host of the dispatcher, whose lines about code of plugins are `theirs`.
 std::string WhyCompilesElse(const Plan& plan, const std::string& theirs) {
   const std::string ours = plan.outline() == nullptr ? std::string() : plan.outline()->code();
@@ -63,6 +42,8 @@ Result<WorkerMachine::ReadyPlan> Compile(PlanProvider& provider, const v1::PlanS
     return ready;
   }
   ready.plan = *plan;
+  ready.by_row = (*plan)->by_row();
+  ready.pools = (*plan)->pools();
   ready.static_digest = (*plan)->static_digest();
   ready.fingerprint = (*plan)->fingerprint().ToString();
   ready.difference = WhyCompilesElse(**plan, spec.code());
@@ -84,7 +65,13 @@ void WorkerService::BuildLoop(int number, BuilderScratch& scratch) {
   ThreadMeasurer measurer;
   while (std::optional<Work> work = TakeWork(number, scratch, measurer)) {
     if (const auto* build = std::get_if<Build>(&*work)) {
-      OnBuilt(BuildOne(*build, scratch), scratch);
+      if (build->task.by_slices) {
+        BuildInSlices(*build, scratch);
+      } else {
+        OnBuilt(BuildOne(*build, scratch), scratch);
+      }
+    } else if (const auto* help = std::get_if<Help>(&*work)) {
+      HelpWith(*help, scratch);
     } else {
       Measure(std::get<MeasureJob>(*work), measurer);
     }
@@ -102,8 +89,10 @@ std::optional<WorkerService::Work> WorkerService::TakeWork(int number, BuilderSc
       work_available_.Wait(mutex_);
       continue;
     }
+    if (std::optional<Help> help = TakeHelp(true, scratch)) return Work(*std::move(help));
     if (std::optional<Build> build = TakeBuild(scratch)) return Work(*std::move(build));
     if (stopping_) break;
+    if (std::optional<Help> help = TakeHelp(false, scratch)) return Work(*std::move(help));
     if (std::optional<MeasureJob> job = machine_.NextMeasure()) return Work(*std::move(job));
     if (machine_.measuring().pending() == 0) measurer = {};
     work_available_.Wait(mutex_);
@@ -122,12 +111,16 @@ std::optional<WorkerService::Build> WorkerService::TakeBuild(BuilderScratch& scr
       Perform();
       continue;
     }
-    scratch.Forget([this](const std::string& plan)
-                       MILLRACE_REQUIRES(mutex_) { return !machine_.plans().contains(plan); });
+    ForgetPlans(scratch);
     building_.insert_or_assign(&scratch, Building{*task, Tracer::ThreadLane()});
     return Build{*std::move(task), entry->plan};
   }
   return std::nullopt;
+}
+
+void WorkerService::ForgetPlans(BuilderScratch& scratch) {
+  scratch.Forget([this](const std::string& plan)
+                     MILLRACE_REQUIRES(mutex_) { return !machine_.plans().contains(plan); });
 }
 
 void WorkerService::Measure(const MeasureJob& job, ThreadMeasurer& measurer) {
@@ -150,26 +143,32 @@ WorkerService::BuildOutcome WorkerService::BuildOne(const Build& build,
   BatchScratch& own = scratch.Use(build.task.plan, build.plan);
   const StageTimes before = own.stage_times();
   const Time began = clock_->Now();
-  Result<std::shared_ptr<const BuiltBatch>> built = BuildBatch(build.task, *build.plan, own);
+  Result<std::shared_ptr<const PackedBatch>> batch =
+      build.plan->Batch(build.task.at.epoch, build.task.range, own);
+  const StageTimes after = own.stage_times();
+  Result<std::shared_ptr<const BuiltBatch>> built =
+      MakeBuilt(build.task, std::move(batch), IsMostlyPython(StagesBetween(before, after)));
   const Time ended = clock_->Now();
   scratch.Done();
-  return {build.task, std::move(built), began, ended, before, own.stage_times()};
+  return {build.task, std::move(built), began, ended, before, after};
 }
 
 void WorkerService::OnBuilt(BuildOutcome outcome, const BuilderScratch& scratch) {
   const auto& [task, built, began, ended, before, after] = outcome;
-  const std::vector<StageTook> stages = Took(before, after);
+  const SliceBuilder::Took took{ToSeconds(ended - began), StagesBetween(before, after)};
   MutexLock lock(mutex_);
   building_.erase(&scratch);
   if (trace_.tracer().on()) RecordBuild(task, began, ended, before, after);
-  if (!built.ok()) {
-    machine_.OnBuildFailed(task, built.status(), ended);
-  } else {
-    const std::uint64_t bytes = (*built)->batch->bytes().size();
-    machine_.OnBuilt(task, std::move(outcome.built).value(), bytes, ToSeconds(ended - began),
-                     stages, ended);
-  }
+  TellBuilt(task, std::move(outcome.built), took, ended);
   if (!stopping_) Perform();
+}
+
+void WorkerService::TellBuilt(const BuildQueue::Task& task,
+                              Result<std::shared_ptr<const BuiltBatch>> built,
+                              const SliceBuilder::Took& took, Time now) {
+  if (!built.ok()) return machine_.OnBuildFailed(task, built.status(), now);
+  const std::uint64_t bytes = (*built)->batch->bytes().size();
+  machine_.OnBuilt(task, std::move(built).value(), bytes, took.seconds, took.stages, now);
 }
 
 void WorkerService::OpenDatasets() {

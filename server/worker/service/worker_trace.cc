@@ -40,6 +40,7 @@ void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time e
   trace_.tracer().Record(span);
   span.end = began;
   for (std::size_t i = 0; i < after.size(); ++i) {
+    if (after[i].seconds == before[i].seconds) continue;  // it is not of this slice
     span.begin = span.end;
     span.end = std::min(span.begin + ToDuration(after[i].seconds - before[i].seconds), ended);
     const auto stage = std::find_if(kStages.begin(), kStages.end(), [&](const auto& known) {

@@ -92,6 +92,7 @@ class PluginSource final : public Source {
   const std::vector<TensorSpec>& tensors() const override { return tensors_.specs; }
   const ExpandSpec& expand() const override { return expand_; }
   std::unique_ptr<ExampleReader> NewReader() const override;
+  std::set<std::uint64_t> pools() const override { return {pool_->number()}; }
   std::string_view reading_stage() const override { return "python"; }
   std::unique_ptr<const ExampleNames> NewNames() const override;
   /// Without a version or a digest, nothing says whether what was built is still right when the

@@ -114,7 +114,8 @@ class PluginFleet {
     }
     const auto done =
         static_cast<int>(std::erase_if(builds_, [](const Build& b) { return b.python_left <= 0; }));
-    for (int i = 0; i < done; ++i) tuning_.OnEnded(2 * python_ms > native_ms, now_);
+    for (int i = 0; i < done; ++i) tuning_.OnBuilt(2 * python_ms > native_ms);
+    for (int i = 0; i < done; ++i) tuning_.OnLeft(now_);
     stock_ += done;
     if (busy_ms_ > 0) --busy_ms_;
     if (busy_ms_ == 0 && stock_ > 0) {

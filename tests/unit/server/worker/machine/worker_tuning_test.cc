@@ -56,7 +56,8 @@ class Fleet {
     for (double& left : builds_) left -= pace;
     const auto done =
         static_cast<int>(std::erase_if(builds_, [](double left) { return left <= 0; }));
-    for (int i = 0; i < done; ++i) tuning_.OnEnded(false, now_);
+    for (int i = 0; i < done; ++i) tuning_.OnBuilt(false);
+    for (int i = 0; i < done; ++i) tuning_.OnLeft(now_);
     stock_ += done;
     if (busy_ms_ > 0) --busy_ms_;
     if (busy_ms_ == 0 && stock_ > 0) {
@@ -188,7 +189,8 @@ TEST_CASE("threads that rest in the mean are all needed by consumers that ask in
   for (int second = 0; second < 40; ++second) {
     tuning.OnAsked(true, false, now);
     pass(1000);
-    tuning.OnEnded(false, now);
+    tuning.OnBuilt(false);
+    tuning.OnLeft(now);
     tuning.Tick(true, now, *log);
   }
   REQUIRE(tuning.threads() == 2);
@@ -196,8 +198,10 @@ TEST_CASE("threads that rest in the mean are all needed by consumers that ask in
   tuning.OnAsked(true, true, now);
   tuning.OnAsked(true, true, now);
   pass(300);
-  tuning.OnEnded(false, now);
-  tuning.OnEnded(false, now);
+  tuning.OnBuilt(false);
+  tuning.OnLeft(now);
+  tuning.OnBuilt(false);
+  tuning.OnLeft(now);
   tuning.OnAsked(false, false, now);
   pass(700);
   tuning.Tick(true, now, *log);

@@ -120,13 +120,15 @@ struct Fixture {
 
   std::atomic<int> cpus = 1;
 
-  explicit Fixture(bool opening = false, std::uint64_t memory_limit = 0, bool tune = false) {
+  explicit Fixture(bool opening = false, std::uint64_t memory_limit = 0, bool tune = false,
+                   int threads = 1) {
     provider->opening = opening;
     network.AddDispatcher("d:1", dispatcher);
     WorkerOptions options;
     options.name = "w1";
     options.address = "w1:1";
     options.dispatcher = "d:1";
+    options.threads = threads;
     options.memory_limit = memory_limit;
     options.max_streams = 4;
     options.tune = tune;
