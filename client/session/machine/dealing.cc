@@ -19,7 +19,7 @@ constexpr double kReachSeconds = 4;
 constexpr double kGuessedSeconds = 0.05;
 /// Before the loop's first step, so many are asked for of each thread, or of each member that has
 /// less than one. Each of a thousand loops that begin at once is told that it has a whole worker.
-constexpr double kFirstStepsOfThread = 64;
+constexpr double kFirstStepsOfThread = 16;
 /// Work that is dealt at a time.
 constexpr double kDealSeconds = 0.02;
 constexpr double kMostDealt = 64;

@@ -17,6 +17,7 @@ constexpr Duration kStoodStill = std::chrono::seconds(1);
 constexpr Duration kSharesLast = std::chrono::milliseconds(250);
 /// A change of the time of a batch by less than this part of it is not worth a message.
 constexpr double kWorthSaying = 0.1;
+constexpr double kWorthSayingMs = 0.2;
 
 /// A turn that comes sooner or later than was said by less than this part of a batch is not worth a
 /// message.
@@ -69,14 +70,23 @@ bool WorkerMachine::TurnChanged(const Figures& figures, const Figures& said, dou
   return std::abs(*figures.turn_seconds - expected) > kTurnWorthSaying * figures.batch_ms / 1e3;
 }
 
+void WorkerMachine::NoteChanges(StreamId id, StreamEntry& stream, Time now) {
+  if (queue_.Changes(id) == stream.changes_said) return;
+  if (queue_.Owed(id) == 0 && queue_.TwinRuns(id).empty()) {
+    stream.changes_said = queue_.Changes(id);  // the batches have gone out, and said so themselves
+  } else if (now - stream.alive_said >= kAliveSpacing) {
+    stream.alive_due = true;
+  }
+}
+
 bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const {
   if (stream.alive_due || now - stream.last_write >= kAlivePeriod) return true;
   if (now - stream.wants_heard >= kWantsSilence && !stream.deaf_said) return true;
   if (now - stream.alive_said < kAliveSpacing) return false;
-  if (queue_.Changes(id) != stream.changes_said) return true;
   const Figures figures = FiguresOf(id, stream, now);
   const Figures& said = stream.figures;
-  if (std::abs(figures.batch_ms - said.batch_ms) > kWorthSaying * said.batch_ms) return true;
+  const double least = said.batch_ms == 0 ? 0 : std::max(kWorthSayingMs, kWorthSaying * said.batch_ms);
+  if (std::abs(figures.batch_ms - said.batch_ms) > least) return true;
   // With each stream that begins or ends to ask, all others have other shares. Of a thousand, only
   // those that lack slots need to know at once; the others hear of it within a second.
   if (!stream.asks) return false;
@@ -130,6 +140,7 @@ void WorkerMachine::TickStreams(Time now) {
   for (auto& [id, stream] : streams_) {
     if (missed > kStoodStill) stream.wants_heard = now;
     ShareWith(id, stream, now);
+    NoteChanges(id, stream, now);
     Pump(id, stream, now);
   }
 }

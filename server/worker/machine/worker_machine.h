@@ -268,6 +268,9 @@ class WorkerMachine {
   /// Tells the shares whether the stream takes part in the worker's threads and slots: it asks for
   /// more, or a step of it waits here.
   void ShareWith(StreamId id, StreamEntry& stream, Time now);
+  /// Sees whether there is something to tell of what is built and being built. A batch that goes out
+  /// between two ticks is told by itself.
+  void NoteChanges(StreamId id, StreamEntry& stream, Time now);
   bool AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const;
   void SendAlive(StreamId id, StreamEntry& stream, Time now);
   /// How many threads make a batch of the plan together.

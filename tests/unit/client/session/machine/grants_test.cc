@@ -243,7 +243,7 @@ TEST_CASE("a list has at most 256 runs, those that are needed first", "[session]
   // Each epoch is one step, so that no run has two.
   Machine m({.steps = {.examples = 10, .size = 5, .world_size = 2}});
   m.Welcome();
-  const StreamId worker = m.Join(1, {.slots = 4096, .batch_ms = 0.01, .threads = 16});
+  const StreamId worker = m.Join(1, {.slots = 4096, .batch_ms = 0.01, .threads = 64});
   m.Wants(worker);
   m.Pass(5 * kMs);
   const auto wants = m.Wants(worker);
@@ -261,7 +261,7 @@ TEST_CASE("runs that fall apart make no list longer than 256 runs", "[session][w
   Machine m(
       {.steps = {.examples = 100'000, .size = 5, .world_size = 2}, .prefetch_bytes = 10'000'000});
   m.Welcome();
-  const StreamId worker = m.Join(1, {.slots = 1024, .batch_ms = 0.01, .threads = 16});
+  const StreamId worker = m.Join(1, {.slots = 1024, .batch_ms = 0.01, .threads = 64});
   REQUIRE(m.AskedOf(1).size() == 1024);
   m.Arrive(worker, 0);
   for (std::uint64_t step = 2; step < 1024; step += 2) m.Arrive(worker, step);

@@ -89,7 +89,7 @@ TEST_CASE("what was asked for before the window shrank is taken when it comes",
   Machine m(
       {.steps = {.examples = 100'000, .size = 5, .world_size = 2}, .prefetch_bytes = 1'000'000});
   m.Welcome();
-  const StreamId worker = m.Join(1, {.slots = 1000, .threads = 16});
+  const StreamId worker = m.Join(1, {.slots = 1000, .threads = 64});
   REQUIRE(m.AskedOf(1).size() > 900);
   for (std::uint64_t step = 0; step < 600; ++step) {
     REQUIRE(m.Arrive(worker, step) == Verdict::kTaken);

@@ -174,6 +174,7 @@ TEST_CASE("slots and threads are shared by the jobs with steps here, and a strea
   m.state.OnStreamClosed(kStream, Cancelled("done"), m.now);
   CHECK(m.AliveAfter(50 * kMs, 2)->alive().slots() == 10);
   // Without a step here it takes no part, and is told what it would get.
+  m.AliveAfter(300 * kMs, 2);
   CHECK(m.AliveAfter(1000 * kMs, 2)->alive().slots() == 20);
 }
 
