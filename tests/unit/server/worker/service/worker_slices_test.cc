@@ -17,11 +17,19 @@ using test::NextPart;
 /// `together` threads are at one, or the gate is opened.
 class Rows {
  public:
-  explicit Rows(Fixture& fixture) : clock_(*fixture.clock) {
+  explicit Rows(Fixture& fixture) : worker_(fixture.worker), clock_(*fixture.clock) {
     fixture.provider->plan->on_slice = [this](std::size_t first, std::size_t rows) {
       return Build(first, rows);
     };
   }
+
+  /// No thread is at a slice any more.
+  ~Rows() {
+    OpenGate();
+    worker_->Stop();
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
 
   void WaitFor(std::size_t threads) {
     MutexLock lock(mutex_);
@@ -71,6 +79,7 @@ class Rows {
     return true;
   }
 
+  const std::shared_ptr<WorkerService> worker_;
   FakeClock& clock_;
   Mutex mutex_;
   CondVar changed_;
