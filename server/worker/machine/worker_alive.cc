@@ -118,9 +118,11 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   for (v1::Run& run : queue_.TwinRuns(id)) *alive.add_twins() = std::move(run);
   std::vector<std::uint64_t> builds;
   for (const BuildUnderWay& under_way : queue_.Building(id)) {
+    const auto known = building_.find(under_way.build);
+    if (known == building_.end()) continue;  // it has ended without this stream: see kBuiltForOneOnly
     v1::Building& building = *alive.add_building();
     ToProto(under_way.at, building.mutable_at());
-    building.set_since_ms(AgeMs(building_.at(under_way.build).since, now));
+    building.set_since_ms(AgeMs(known->second.since, now));
     builds.push_back(under_way.build);
   }
   Write(id, stream, std::move(part), std::move(builds));
