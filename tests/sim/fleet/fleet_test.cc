@@ -84,7 +84,8 @@ TEST_CASE("settings follow the time of a step within half a minute, and do not s
   fleet.Run(seconds(30));
   const Figures slowly = Pass(fleet, seconds(30), "50 ms, after 30 s");
   CHECK(slowly.batches_per_second > 0.95 * best_slow);
-  CHECK(slowly.threads < 0.7 * before.threads);
+  // Workers that no loop needs now keep theirs: nobody waits there, and nobody is measured.
+  CHECK(slowly.threads < 0.8 * before.threads);
   CHECK(slowly.ahead_bytes < 0.7 * before.ahead_bytes);
 
   fleet.SetStep(quick.step);
