@@ -183,7 +183,8 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
   const DispatcherNode& node = *dispatchers_[index];
   if (action.message.has_welcome()) CheckWelcome(node, action);
   for (const v1::WorkerRef& member : action.message.list().workers()) {
-    CheckMember(node, action.stream, member);
+    // A Welcome answers the hello of a message whose report is read only then.
+    if (!action.message.has_welcome()) CheckMember(node, action.stream, member);
     CheckMemberData(node, action.stream, member);
   }
   // Welcome and Waiting begin a session and cannot be lost. All other messages only make things

@@ -184,11 +184,17 @@ History DrawHistory(std::uint64_t seed) {
   // A new term is above the store's last one and above the wall clock. If the store forgets and the
   // clock goes back, a new term may not be higher than an old one. So no history has both faults.
   const auto is = [](FaultKind kind) { return [kind](const Fault& f) { return f.kind == kind; }; };
-  if (std::any_of(history.faults.begin(), history.faults.end(), is(FaultKind::kWipeStore))) {
-    std::erase_if(history.faults, is(FaultKind::kClockStep));
-  }
+  const bool forgets =
+      std::any_of(history.faults.begin(), history.faults.end(), is(FaultKind::kWipeStore));
+  if (forgets) std::erase_if(history.faults, is(FaultKind::kClockStep));
   DrawMixes(seed, datasets, history);
   DrawPlugins(seed, history);
+  // A dispatcher that forgets its jobs begins them with the data and code that its workers have by
+  // then, whatever the sessions' plans were. So no history has both faults either.
+  if (forgets) {
+    std::erase_if(history.faults, is(FaultKind::kReplacedData));
+    std::erase_if(history.faults, is(FaultKind::kOtherCode));
+  }
   DrawTwins(draw, history);
   // Some plans are ready late, because they read a column that has to be measured first.
   const bool measures = draw.Chance(0.3);

@@ -412,10 +412,16 @@ bool Dealing::ServesOthers(const StepAsks& asks) const {
   });
 }
 
+bool Dealing::CodeMayTry(std::uint64_t step, const StepAsks& asks) const {
+  const std::size_t tried = workers_.TriedBy(step);
+  return tried == 0 || tried + asks.all().size() < kWorkersTryCode;
+}
+
 void Dealing::CopyQueued() {
   const std::uint64_t next = stock_.next();
   const StepAsks* const found = asks_.Find(next);
   if (found == nullptr || found->full() || NeededIn(next) > 0 || !ServesOthers(*found)) return;
+  if (!CodeMayTry(next, *found)) return;
   const StepAsks asks = *found;
   Time due = asks.all().front().due;
   for (const Ask& ask : asks.all()) due = std::min(due, ask.due);
@@ -438,7 +444,7 @@ void Dealing::CopyLate() {
     if (++looked > kMostLooked) break;
     const std::size_t most = step == stock_.next() ? StepAsks::kMost : 2;
     const bool built = asks.is_built() && !IsMutant(Mutant::kBuiltCountsAsLate);
-    if (built || asks.all().size() >= most) continue;
+    if (built || asks.all().size() >= most || !CodeMayTry(step, asks)) continue;
     const double late = ToSeconds(now_ - asks.all().back().due);
     if (late >= std::max(kLate, *median_seconds_)) late_steps.push_back(step);
   }

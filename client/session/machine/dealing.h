@@ -136,6 +136,8 @@ class Dealing {
   void CopyLate();
   /// Copies the step that the loop waits for if it only waits for other consumers' turns, and another
   /// member would have it here far sooner. When it was dealt, none would.
+  /// Whether one more worker may try a step that code of a user has failed to build.
+  bool CodeMayTry(std::uint64_t step, const StepAsks& asks) const;
   void CopyQueued();
   /// Whether all workers that are asked build for other consumers only.
   bool ServesOthers(const StepAsks& asks) const;

@@ -146,6 +146,10 @@ void SessionMachine::OnAttachClosed(StreamId stream, const Status& status, Time 
   Enter(now);
   const Status end = attach_.OnClosed(stream, status, leaving_, now);
   if (!end.ok()) End(end);
+  if (list_.OnDispatcherLost()) {
+    workers_.SetList(list_.Members());
+    context_.stale.MarkGrantsDue();
+  }
   Settle(now);
 }
 

@@ -12,11 +12,20 @@ bool WorkerList::Take(const v1::WorkerList& list, std::uint64_t term, Time now) 
   if (term > term_ && term_ != 0 && !IsMutant(Mutant::kEmptyListObeyed)) {
     kept_ = Members();
     keep_until_ = now + kKeepMembers;
+  } else if (!keep_until_) {
+    kept_.clear();
   }
   term_ = term;
   number_ = list.number();
   told_.clear();
   for (const v1::WorkerRef& worker : list.workers()) told_.push_back(FromProto(worker));
+  if (!told_.empty()) last_ = Members();
+  return true;
+}
+
+bool WorkerList::OnDispatcherLost() {
+  if (last_.empty() || !Members().empty()) return false;
+  kept_ = last_;
   return true;
 }
 

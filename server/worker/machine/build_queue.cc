@@ -199,7 +199,8 @@ void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch
   HandOut(*shared, &own);
 }
 
-std::map<BuildQueue::StreamId, Position> BuildQueue::GiveUp(const Task& task) {
+std::map<BuildQueue::StreamId, Position> BuildQueue::GiveUp(const Task& task,
+                                                              const Status& why) {
   SharedBatch* const shared = batches_.End(task.build);
   if (shared == nullptr) return {};
   const std::set<SharedBatch::Wanting> wanted = shared->wanted;
@@ -209,7 +210,7 @@ std::map<BuildQueue::StreamId, Position> BuildQueue::GiveUp(const Task& task) {
     StreamState& stream = streams_.at(wanting.first);
     SetState(stream, wanting.second, EntryOf(wanting), State::kNone);
     stream.entries.erase(wanting.second);
-    stream.refused.insert(wanting.second);
+    stream.refused.insert_or_assign(wanting.second, why);
     refused.insert(wanting);
   }
   return refused;

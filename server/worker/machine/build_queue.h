@@ -76,9 +76,14 @@ class BuildQueue {
   /// it if nobody wants it any more, or if its plan was given up.
   void Built(const Task& task, std::shared_ptr<const BuiltBatch> batch, std::uint64_t bytes,
              double seconds);
-  /// Tells that the batch cannot be built. Returns the steps that wait for it. They are refused:
-  /// none is built again for its stream until a list of the stream has not named it.
-  std::map<StreamId, Position> GiveUp(const Task& task);
+  /// Tells that the batch cannot be built, and why. Returns the steps that wait for it. They are
+  /// refused: none is built again for its stream until a list of the stream has not named it.
+  std::map<StreamId, Position> GiveUp(const Task& task, const Status& why);
+  /// The steps that were refused and that the last list of the stream names all the same, with the
+  /// reasons: the refusal was lost, or has crossed the list.
+  const std::map<Position, Status>& RefusedOf(StreamId stream) const {
+    return streams_.at(stream).refused;
+  }
   /// Tells that no batch of the plan can be built any more. Its batches in memory are forgotten,
   /// and those that are being built will be ignored. Returns the streams that asked for some.
   std::set<StreamId> GiveUpPlan(const std::string& plan);
@@ -164,7 +169,7 @@ class BuildQueue {
     std::map<Position, Entry> entries;
     std::set<Position> pending;
     std::set<Position> built;
-    std::set<Position> refused;
+    std::map<Position, Status> refused;
     std::uint64_t built_bytes = 0;       // shared batches count in full
     std::uint64_t changes = 0;           // of what is built and being built
     std::uint64_t own_twin_changes = 0;  // those of Twins::changes that this stream made

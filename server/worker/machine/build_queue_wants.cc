@@ -61,7 +61,7 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
   batches_.Moved(id, *stream.batches, stream.place, stream.next);
 
   ++stream.lists;
-  std::set<Position> refused;
+  std::map<Position, Status> refused;
   // Runs usually come in order of need, and so do their steps. So the entry behind the previous one
   // is a good hint of where the next one belongs.
   auto behind = stream.entries.begin();
@@ -70,8 +70,8 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
     for (std::uint32_t k = 0; k < run.steps(); ++k) {
       const Position at = PositionOf(run, k);
       if (at < stream.next) continue;
-      if (stream.refused.contains(at)) {
-        refused.insert(at);
+      if (const auto known = stream.refused.find(at); known != stream.refused.end()) {
+        refused.insert(*known);
         continue;
       }
       const auto it = stream.entries.try_emplace(behind, at);

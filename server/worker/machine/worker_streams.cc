@@ -115,6 +115,7 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
     return Close(id, status);
   }
+  for (const auto& [at, why] : queue_.RefusedOf(id)) Refuse(stream, why, at);
   stream.asks = ready && wants.asks();
   ShareWith(id, stream, now);
   PumpReady(now);

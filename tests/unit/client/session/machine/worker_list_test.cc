@@ -59,6 +59,22 @@ TEST_CASE("of two new dispatchers one after another, each one's members stay", "
   CHECK(Members(list) == Numbers{3});
 }
 
+TEST_CASE("without a dispatcher the members before an empty list are used", "[worker_list]") {
+  WorkerList list;
+  CHECK_FALSE(list.OnDispatcherLost());
+  list.Take(ListOf(1, {1, 2}), 7, kListed);
+  CHECK_FALSE(list.OnDispatcherLost());
+  list.Take(ListOf(2, {}), 7, kListed);
+  CHECK(Members(list).empty());
+  CHECK(list.OnDispatcherLost());
+  CHECK(Members(list) == Numbers{1, 2});
+  CHECK_FALSE(list.OnDispatcherLost());
+  // The dispatcher that comes back is obeyed at once.
+  list.OnWelcome();
+  CHECK(list.Take(ListOf(1, {}), 7, kListed));
+  CHECK(Members(list).empty());
+}
+
 TEST_CASE("the first dispatcher's lists are obeyed at once", "[worker_list]") {
   WorkerList list;
   list.Take(ListOf(1, {1, 2}), 7, kListed);

@@ -349,12 +349,15 @@ TEST_CASE("a step that cannot be built is refused alone, and not tried again whi
   queue.AddStream(1, "plan", "f");
   REQUIRE(queue.SetWants(1, Wants(0, {{0, 3}})).ok());
   using Refused = std::map<BuildQueue::StreamId, Position>;
-  CHECK(queue.GiveUp(*queue.Next()) == Refused{{1, Position{0, 0}}});
+  CHECK(queue.GiveUp(*queue.Next(), Aborted("no")) == Refused{{1, Position{0, 0}}});
   CHECK(BuildAll(queue) == std::vector<std::uint64_t>{10, 20});
   REQUIRE(queue.SetWants(1, Wants(0, {{0, 3}})).ok());
   CHECK_FALSE(queue.Next());
+  REQUIRE(queue.RefusedOf(1).contains(Position{0, 0}));
+  CHECK(queue.RefusedOf(1).at(Position{0, 0}).message() == "no");
   // A list that does not name it ends that.
   REQUIRE(queue.SetWants(1, Wants(0, {{10, 2}})).ok());
+  CHECK(queue.RefusedOf(1).empty());
   REQUIRE(queue.SetWants(1, Wants(0, {{0, 3}})).ok());
   CHECK(BuildAll(queue) == std::vector<std::uint64_t>{0});
 }

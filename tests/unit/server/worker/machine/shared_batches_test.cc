@@ -132,7 +132,7 @@ TEST_CASE("a step that cannot be built is refused to each stream that waits for 
   two.Want(2, 0, {{0, 2}});
   const auto task = two.queue.Next();
   REQUIRE(task);
-  CHECK(two.queue.GiveUp(*task) ==
+  CHECK(two.queue.GiveUp(*task, Aborted("no")) ==
         std::map<BuildQueue::StreamId, Position>{{1, task->at}, {2, task->at}});
   const auto other = two.queue.Next();  // the step that is left
   REQUIRE(other);
