@@ -140,7 +140,7 @@ const std::vector<MetricSpec>& MetricTable() {
        false,
        true,
        {"stage"},
-       "time of a builder thread for a batch, by stage"},
+       "time of builder threads for a batch, all of them together, by stage"},
       {kSharedBatches,
        "millrace_shared_batches_total",
        kCounter,
