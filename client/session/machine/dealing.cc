@@ -64,6 +64,15 @@ void Dealing::Estimate(Member& member) const {
       member.link->stream.round_trip + member.lag + (member.batch_seconds + member.lag) * turns;
 }
 
+double Dealing::Soonest(const Member& member) const {
+  const WorkerWord& word = *member.link->stream.word;
+  const double trip = member.link->stream.round_trip;
+  if (word.turn && member.threads < 1) {
+    return trip + std::max(0.0, ToSeconds(*word.turn - now_)) + member.batch_seconds;
+  }
+  return trip + member.batch_seconds * std::max(1 / std::max(1.0, word.split), 1 / member.threads);
+}
+
 void Dealing::FindMedian() {
   std::vector<double> known;
   known.reserve(workers_.members().size());
@@ -81,6 +90,7 @@ void Dealing::FindMedian() {
 
 void Dealing::FindMembers() {
   members_.clear();
+  soonest_ = 0;
   has_twins_ = false;
   for (WorkerLink* link : workers_.members()) {
     if (IsMutant(Mutant::kAsksBeforeFirstWord) && link->stream.id != 0 && !link->stream.spoke()) {
@@ -116,6 +126,7 @@ void Dealing::FindMembers() {
       member.deal = static_cast<std::uint64_t>(std::max(1.0, std::min(deal, most)));
     }
     Estimate(member);
+    soonest_ = members_.size() == 1 ? Soonest(member) : std::min(soonest_, Soonest(member));
     has_twins_ = has_twins_ || (!word.twins.empty() && !IsMutant(Mutant::kTwinsIgnored));
   }
   // A worker that many consumers share gives each a slot at least. Taken at all members, these would
@@ -160,12 +171,12 @@ bool Dealing::InReach(std::uint64_t step) const {
   if (step >= attach_.steps().end() || step >= stock_.next() + kReach) return false;
   if (step < stock_.next() + stock_.window()) return true;
   if (!pace_.known() && step >= stock_.next() + first_reach_) return false;
-  return NeededIn(step) <= fastest_ + kReachSeconds;
+  return pace_.UsuallyNeededIn(step - stock_.next(), now_) <= soonest_ + kReachSeconds;
 }
 
 bool Dealing::InTime(const Member& member, std::uint64_t step) const {
   if (!median_seconds_) return true;
-  return member.finish <= NeededIn(step) - member.batch_seconds / 10;
+  return member.finish <= NeededIn(step) / 2;
 }
 
 void Dealing::Deal(Time now) {
@@ -176,7 +187,6 @@ void Dealing::Deal(Time now) {
   FindMedian();
   FindMembers();
   if (members_.empty()) {
-    fastest_ = 0;
     if (InReach(asks_.free().At(0))) WantsMore();
     return;
   }
@@ -187,7 +197,6 @@ void Dealing::DealFree() {
   // Steps that no member with a slot may build are passed over.
   for (std::uint64_t passed = 0;;) {
     const std::uint64_t step = asks_.free().At(passed);
-    fastest_ = Fastest([](const Member&) { return true; })->finish;
     if (!InReach(step)) return;
     if (workers_.TriedBy(step) >= kWorkersTryCode) {
       ++passed;

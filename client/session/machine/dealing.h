@@ -74,6 +74,7 @@ class Dealing {
   /// Whether that has been so within kAsksFor, as dispatcher and workers are told.
   bool asks(Time now) const { return wants_more_ || (wanted_ && now < *wanted_ + kAsksFor); }
   void AddTimes(NextDue& next) const;
+  const LoopPace& pace() const { return pace_; }
 
  private:
   /// A member that may be asked, and what it would take it to build one more step. Seconds count
@@ -100,6 +101,8 @@ class Dealing {
   void FindMembers();
   void TakeSlots();
   void Estimate(Member& member) const;
+  /// When one more step would be here if the member were asked for no other and were in time.
+  double Soonest(const Member& member) const;
   void FindMedian();
   static bool HasSlot(const Member& member) { return member.free >= member.deal; }
   /// Whether a list to the member has a place for one more run.
@@ -153,7 +156,7 @@ class Dealing {
   Time now_;
   std::vector<Member> members_;
   std::optional<double> median_seconds_;  // of a batch, of the members that have built; m
-  double fastest_ = 0;                    // the least finish
+  double soonest_ = 0;  // when a step would be here that a member builds before all others
   std::uint64_t first_reach_ = 0;         // of steps before the loop has made one
   std::uint64_t free_slots_ = 0;  // that are left of the consumer's share of all members
   bool has_twins_ = false;

@@ -114,6 +114,7 @@ v1::WantList Grants::MakeWants(const WorkerLink& link, Time now) const {
   wants.set_compression(ToProto(context_.options.compression));
   wants.set_asks(dealing_.asks(now));
   ToProto(attach_.steps().At(Until()), wants.mutable_until());
+  wants.set_step_us(static_cast<std::uint32_t>(std::min(4e9, dealing_.pace().usual_seconds() * 1e6)));
   const std::set<std::uint64_t>& steps = asks_.Of(link.where.id).steps;
   for (auto step = steps.begin(); step != steps.end();) {
     const std::uint64_t first = *step;
@@ -124,6 +125,9 @@ v1::WantList Grants::MakeWants(const WorkerLink& link, Time now) const {
       if (wants.runs_size() == static_cast<int>(Dealing::kMostRuns)) return wants;
       v1::Run& run = *wants.add_runs();
       run = attach_.steps().RunAt(at, static_cast<std::uint32_t>(end - at));
+      const std::uint64_t ahead = at - std::min(at, stock_.next());
+      const double needed_ms = dealing_.pace().UsuallyNeededIn(ahead, now) * 1e3;
+      run.set_needed_ms(static_cast<std::uint32_t>(std::min(4e9, needed_ms)));
       at += run.steps();
     }
   }

@@ -53,11 +53,20 @@ class LoopPace {
   double step_seconds() const { return mean_; }
   /// Seconds until the loop needs the step that comes `ahead` steps after the next one.
   double NeededIn(std::uint64_t ahead, Time now) const {
-    const double rest = asks_ ? 0 : std::max(0.0, usual_ - ToSeconds(now - taken_));
-    return rest + static_cast<double>(ahead) * usual_ / static_cast<double>(1 + waited_.count());
+    return Rest(now) +
+           static_cast<double>(ahead) * usual_ / static_cast<double>(1 + waited_.count());
   }
+  /// The same for a loop that does not wait.
+  double UsuallyNeededIn(std::uint64_t ahead, Time now) const {
+    return Rest(now) + static_cast<double>(ahead) * usual_;
+  }
+  /// From one step to the next one, for a loop that does not wait.
+  double usual_seconds() const { return usual_; }
 
  private:
+  double Rest(Time now) const {
+    return asks_ ? 0 : std::max(0.0, usual_ - ToSeconds(now - taken_));
+  }
   void Count(Time now) {
     if (taken_ == Time{}) return;
     times_[count_++ % kTimes] = ToSeconds(now - taken_);

@@ -1,6 +1,7 @@
 #include "server/worker/machine/build_queue.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -59,10 +60,18 @@ bool BuildQueue::Waits(const StreamState& stream) {
   return state == State::kPending || state == State::kBuilding;
 }
 
-std::optional<SharedBatch::Wanting> BuildQueue::Choose() {
-  // The lowest rank is built: first the batches that a consumer waits for, then by the job's time,
-  // then by position. Memory cannot hold back an urgent batch.
-  using Rank = std::tuple<bool, double, Position>;
+std::optional<SharedBatch::Wanting> BuildQueue::Choose(Time now) {
+  // The lowest rank is built: first the batches that a consumer waits for, then those that are needed
+  // soon, by the job's time, then by position. What is needed later than two builds of any job take
+  // goes by that: a loop that is ahead of its need does not keep others from theirs. Memory cannot
+  // hold back an urgent batch.
+  using Rank = std::tuple<bool, double, double, Position>;
+  double longest = 0;
+  for (const auto& [name, job] : jobs_) longest = std::max(longest, job.mean_seconds);
+  const auto builds_until = [&](const Entry& entry) {
+    if (longest == 0) return 0.0;
+    return std::max(0.0, std::floor(ToSeconds(entry.needed - now) / longest) - 1);
+  };
   std::optional<Rank> best;
   StreamId best_stream = 0;
   for (auto& [name, job] : jobs_) job.waits = false;
@@ -77,7 +86,8 @@ std::optional<SharedBatch::Wanting> BuildQueue::Choose() {
     const bool urgent = IsUrgent(stream, at);
     if (!urgent && (draining_ || !MayBuild(stream))) continue;
     const bool first = urgent || (waits && !IsFull());
-    const Rank rank{!first, job.time, at};
+    const double later = first ? 0 : builds_until(stream.entries.at(at));
+    const Rank rank{!first, later, job.time, at};
     if (!best || rank < *best) {
       best = rank;
       best_stream = id;
@@ -91,9 +101,9 @@ bool BuildQueue::anyone_waits() const {
   return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job.second.waits; });
 }
 
-std::optional<BuildQueue::Task> BuildQueue::Next() {
+std::optional<BuildQueue::Task> BuildQueue::Next(Time now) {
   for (bool forgot = false;;) {
-    const std::optional<SharedBatch::Wanting> chosen = Choose();
+    const std::optional<SharedBatch::Wanting> chosen = Choose(now);
     if (!chosen) return std::nullopt;
     StreamState& stream = streams_.at(chosen->first);
     const Position at = chosen->second;

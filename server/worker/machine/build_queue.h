@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/time.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/worker.pb.h"
 #include "server/worker/machine/build_task.h"
@@ -62,16 +63,16 @@ class BuildQueue {
   void SetWeight(const std::string& job, double weight);
   /// Also forgets the stream's batches, and the job if this was its last stream.
   void RemoveStream(StreamId stream);
-  /// Replaces all that the stream asks for. Returns InvalidArgument and changes nothing if no
+  /// Replaces all that the stream asks for, as its consumer needs it from `now` on. Returns InvalidArgument and changes nothing if no
   /// honest consumer sends such a list: its runs overflow, there are more than kMaxRuns runs or
   /// kMaxSteps steps, or its credit is lower than before.
-  Status SetWants(StreamId stream, const v1::WantList& wants);
+  Status SetWants(StreamId stream, const v1::WantList& wants, Time now = {});
   /// While the worker drains, no batch is begun but the next one of a stream.
   void SetDraining(bool draining) { draining_ = draining; }
 
   /// Returns the next batch to build and marks it as being built, for all that want it; nullopt if
   /// nothing may be built.
-  std::optional<Task> Next();
+  std::optional<Task> Next(Time now = {});
   /// Takes the batch that was built for a task of Next, for all streams that wait for it. Ignores
   /// it if nobody wants it any more, or if its plan was given up.
   void Built(const Task& task, std::shared_ptr<const BuiltBatch> batch, std::uint64_t bytes,
@@ -118,7 +119,7 @@ class BuildQueue {
   /// Whether a consumer waits for the batch of a build that is under way.
   bool IsAwaited(const Task& task) const;
   /// Whether Next would begin a batch of another job, to which threads are owed.
-  bool OwesOther(const Task& task);
+  bool OwesOther(const Task& task, Time now = {});
   /// Whether a thread that builds `own` may leave it for `other`: its job is owed no more.
   bool MayLeaveFor(const Task& own, const Task& other) const;
   /// The job of the stream, and after it the others that have something to build, or for which
@@ -146,6 +147,7 @@ class BuildQueue {
   /// A step that the last want list names.
   struct Entry {
     ExampleRange range;
+    Time needed;  // by the consumer's loop
     std::uint64_t list = 0;  // number of the last want list that named it
     State state = State::kNone;
     SharedBatch* batch = nullptr;  // while it waits for the batch or is to be sent it
@@ -212,7 +214,7 @@ class BuildQueue {
   /// `wanting`.
   bool ForgetFor(const StreamState& wanting);
   /// The entry that is built for next, if memory allows it; nullopt if nothing may be built.
-  std::optional<SharedBatch::Wanting> Choose();
+  std::optional<SharedBatch::Wanting> Choose(Time now);
   /// Begins the build of a pending entry's batch.
   Task Begin(const StreamState& stream, Position at, SharedBatch& batch);
   /// Whether the batch is the one that the consumer needs next.

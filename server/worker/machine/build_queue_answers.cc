@@ -104,8 +104,8 @@ bool BuildQueue::IsAwaited(const Task& task) const {
   });
 }
 
-bool BuildQueue::OwesOther(const Task& task) {
-  const std::optional<SharedBatch::Wanting> next = Choose();
+bool BuildQueue::OwesOther(const Task& task, Time now) {
+  const std::optional<SharedBatch::Wanting> next = Choose(now);
   if (!next) return false;
   const std::string& job = streams_.at(next->first).job;
   const auto own = jobs_.find(task.job);

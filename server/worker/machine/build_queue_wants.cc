@@ -46,7 +46,7 @@ Status CheckRuns(const v1::WantList& wants) {
 
 }  // namespace
 
-Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
+Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants, Time now) {
   StreamState& stream = streams_.at(id);
   MILLRACE_RETURN_IF_ERROR(CheckRuns(wants));
   if (wants.credit_bytes() < stream.credit) {
@@ -65,8 +65,10 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
   // Runs usually come in order of need, and so do their steps. So the entry behind the previous one
   // is a good hint of where the next one belongs.
   auto behind = stream.entries.begin();
+  const Duration apart = std::chrono::microseconds(wants.step_us());
   for (const v1::Run& run : wants.runs()) {
     if (run.stride() > 0) stream.stride = run.stride();
+    const Time needed = now + std::chrono::milliseconds(run.needed_ms());
     for (std::uint32_t k = 0; k < run.steps(); ++k) {
       const Position at = PositionOf(run, k);
       if (at < stream.next) continue;
@@ -76,6 +78,7 @@ Status BuildQueue::SetWants(StreamId id, const v1::WantList& wants) {
       }
       const auto it = stream.entries.try_emplace(behind, at);
       behind = std::next(it);
+      it->second.needed = needed + k * apart;
       Ask(stream, at, {run.first_example() + k * run.stride(), run.examples()}, it->second);
     }
   }

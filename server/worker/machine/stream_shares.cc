@@ -101,7 +101,9 @@ std::uint32_t SlotsOfWorker(const WorkerCapacity& capacity) {
 std::uint32_t SlotsOfStream(const WorkerCapacity& capacity, const StreamShare& share) {
   double slots = SlotsOfThreads(capacity) * share.of_worker;
   if (share.turn_seconds > 0 && capacity.batch_seconds > 0) {
-    const double of_turn = 1 + share.turn_seconds / capacity.batch_seconds;
+    // A turn that is shorter than a batch needs no slot besides the first one: many streams that each
+    // have one more would be asked for far more than they can build in time.
+    const double of_turn = 1 + std::floor(share.turn_seconds / capacity.batch_seconds);
     slots = std::max(slots, std::min(of_turn, kMostTurnSlots));
   }
   slots = std::min({slots, BatchesInMemory(capacity) * share.of_worker, kMostSlots});

@@ -135,7 +135,7 @@ WorkerMachine::StageTotal& WorkerMachine::TotalOf(std::string_view stage) {
 }
 
 std::optional<BuildQueue::Task> WorkerMachine::NextBuild(Time now) {
-  std::optional<BuildQueue::Task> task = queue_.Next();
+  std::optional<BuildQueue::Task> task = queue_.Next(now);
   tuning_.OnAsked(task.has_value(), queue_.anyone_waits(), now);
   if (task) {
     task->by_slices = BatchSlices::MayShare(build_times_.Of(task->plan).time.seconds()) &&

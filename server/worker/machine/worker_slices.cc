@@ -49,8 +49,8 @@ std::optional<SliceTask> WorkerMachine::NextSlice(const BuildQueue::Task& own) {
 
 std::optional<SliceTask> WorkerMachine::NextHelp(bool before_builds, Time now) {
   if (shared_builds_.empty()) return std::nullopt;
-  auto help = shared_builds_.TakeToHelp(BatchSlices::kWorthSharing, [this](const auto& task) {
-    return queue_.IsAwaited(task) && !queue_.OwesOther(task);
+  auto help = shared_builds_.TakeToHelp(BatchSlices::kWorthSharing, [&](const auto& task) {
+    return queue_.IsAwaited(task) && !queue_.OwesOther(task, now);
   });
   if (!help && !before_builds) {
     help = shared_builds_.TakeToHelp(0, [](const auto&) { return true; });

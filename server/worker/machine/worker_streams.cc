@@ -108,11 +108,11 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
     v1::WantList nothing = wants;
     nothing.clear_runs();
     nothing.clear_asks();
-    if (const Status status = queue_.SetWants(id, nothing); !status.ok()) return Close(id, status);
+    if (const Status status = queue_.SetWants(id, nothing, now); !status.ok()) return Close(id, status);
   } else if (const Status denied = CheckDatasets(wants.fingerprint(), stream.peer.identity);
              !denied.ok()) {
     return Close(id, denied);
-  } else if (const Status status = queue_.SetWants(id, wants); !status.ok()) {
+  } else if (const Status status = queue_.SetWants(id, wants, now); !status.ok()) {
     return Close(id, status);
   }
   for (const auto& [at, why] : queue_.RefusedOf(id)) Refuse(stream, why, at);

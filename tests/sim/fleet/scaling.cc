@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "tests/sim/fleet/fleet.h"
+#include "tests/sim/fleet/scenarios.h"
 
 namespace millrace::sim {
 namespace {
@@ -179,6 +180,56 @@ double ShortBesideLong() {
   return rate < 0.9 ? rate : 2 * (ToSeconds(setup.build) / share) / longest;
 }
 
+/// An autoscaler that looks each 15 s and ignores a tenth follows a need that changes. Of the time
+/// in which the fleet has to have its last size: how often it has taken less, the worst change; 0 if
+/// it turned back on its way, or if loops wait afterwards.
+double Autoscaled() {
+  FleetSetup setup = Of(64, 1, 1.6);
+  setup.jobs = 16;
+  const auto step_for = [&](double need) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
+        setup.jobs * 1.2 * ToSeconds(setup.build) / need));
+  };
+  setup.step = step_for(64);
+  FleetWorld fleet(setup);
+  Autoscaler autoscaler(
+      fleet, {.every = seconds(15), .tolerance = 0.1, .takes = seconds(5), .varies = seconds(3)});
+  fleet.Run(seconds(60));
+  struct Change {
+    double need;
+    double within;  // seconds
+  };
+  double worst = std::numeric_limits<double>::infinity();
+  for (const Change& change : {Change{128, 120}, Change{64, 240}, Change{256, 120 + 45}}) {
+    const Time began = fleet.timeline().now();
+    const std::uint32_t turns = autoscaler.turns();
+    fleet.SetStep(step_for(change.need));
+    fleet.Run(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(change.within)));
+    fleet.Mark();
+    fleet.Run(seconds(120));
+    const Figures figures = fleet.Measure();
+    const double took = std::max(1.0, ToSeconds(autoscaler.changed() - began));
+    const bool turned = autoscaler.turns() - turns > 1;
+    const bool fits = std::abs(figures.workers / change.need - 1) < 0.2;
+    fmt::print("need {}: {} workers after {:.0f} s, {:.3f} of the time waited{}\n", change.need,
+               figures.workers, took, figures.waiting, turned ? ", turned" : "");
+    worst = std::min(worst, turned || !fits || figures.waiting > 0.02 ? 0 : change.within / took);
+  }
+  return worst;
+}
+
+/// 16 loops need five sixths of what 128 workers make: the share of the time that they do not wait.
+double Paced() {
+  FleetSetup setup = Of(128, 1, 1.6);
+  setup.jobs = 16;
+  setup.step = std::chrono::duration_cast<Duration>(setup.build * setup.jobs * 1.2 / 128);
+  FleetWorld fleet(setup);
+  fleet.Run(seconds(25));
+  fleet.Mark();
+  fleet.Run(seconds(60));
+  return 1 - fleet.Measure().waiting;
+}
+
 double DispatcherAway() {
   const FleetSetup setup = Of(8, 1, 0.8);
   FleetWorld fleet(setup);
@@ -202,6 +253,8 @@ std::vector<ScalingBar> ScalingBars() {
       {"jobs of priority 1 and 4: what each has of its share", 0.85, Priorities},  // 3.4 to 4.6
       {"priority 1 beside batches 20 times as long: 2 batch times of its share, of the longest wait",
        1, ShortBesideLong},
+      {"16 loops that need 5/6 of 128 workers: share of the time that they do not wait", 0.95, Paced},
+      {"autoscaling from 64 to 128, 64 and 256 workers: time allowed, of that taken", 1, Autoscaled},
       {"64 workers, half of them 10 times slower, with memory for 16 batches", 0.9, HalfSlow},
       {"16 workers, batches that differ by nature", 0.85, DifferByNature},
       {"4 workers, batches of 1 ms", 0.95, [] { return Steady(Tiny(0.001), 0, 5000); }},

@@ -16,10 +16,22 @@ Figures BestPinned(FleetSetup setup, const std::vector<int>& threads,
                    const std::vector<std::uint64_t>& batches_ahead, Duration before,
                    Duration measured);
 
-/// Adds and removes workers as the dispatcher asks, which takes half a minute to a minute.
+struct AutoscalerPolicy {
+  Duration every = std::chrono::seconds(10);
+  /// A figure that differs by at most this part of what there is changes nothing.
+  double tolerance = 0;
+  /// From a decision to the workers.
+  Duration takes = std::chrono::seconds(30);
+  Duration varies = std::chrono::seconds(30);
+};
+
+/// Adds and removes workers as the dispatcher asks.
 class Autoscaler {
  public:
-  explicit Autoscaler(FleetWorld& fleet) : fleet_(fleet) { Look(); }
+  explicit Autoscaler(FleetWorld& fleet, const AutoscalerPolicy& policy = {})
+      : fleet_(fleet), policy_(policy) {
+    Look();
+  }
   Autoscaler(const Autoscaler&) = delete;
   Autoscaler& operator=(const Autoscaler&) = delete;
 
@@ -27,11 +39,15 @@ class Autoscaler {
   std::uint32_t changes() const { return changes_; }
   /// How often it wanted fewer after more, or more after fewer.
   std::uint32_t turns() const { return turns_; }
+  /// When it last changed its mind.
+  Time changed() const { return changed_; }
 
  private:
   void Look();
 
   FleetWorld& fleet_;
+  const AutoscalerPolicy policy_;
+  Time changed_;
   std::uint32_t asked_ = 0;  // of the fleet; 0: nothing yet
   bool rises_ = false;
   std::uint32_t changes_ = 0;
