@@ -129,7 +129,7 @@ TEST_CASE("what the first member has here too late goes to the next one", "[deal
   CHECK(second.size() == 10);
 }
 
-TEST_CASE("a batch that comes in the last tenth of its building time is not in time",
+TEST_CASE("a batch that comes in the second half of the time until it is needed is not in time",
           "[dealing][time]") {
   // The next step is asked of one of them. The one behind is needed in 105 ms.
   const auto asks_first = [](double batch_ms) {
@@ -142,8 +142,8 @@ TEST_CASE("a batch that comes in the last tenth of its building time is not in t
     m.Say(2, {.slots = 1, .batch_ms = batch_ms});
     return m.AskedOf(2).contains(m.first + 1);
   };
-  CHECK(asks_first(90));
-  CHECK_FALSE(asks_first(100));
+  CHECK(asks_first(50));
+  CHECK_FALSE(asks_first(55));
 }
 
 // --- rule 3 ------------------------------------------------------------------------------------

@@ -80,6 +80,8 @@ TEST_CASE("a loop that waits for batches needs the next ones sooner than its ste
   for (int i = 0; i < 3; ++i) loop.Step(40 * kMillisecond, 50 * kMillisecond);
   CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.08));
   CHECK(loop.pace.step_seconds() == Approx(0.04));
+  // It does not need steps sooner that lie far ahead.
+  CHECK(loop.pace.UsuallyNeededIn(10, loop.now) == Approx(0.4));
   for (int i = 0; i < 64; ++i) loop.Step(40 * kMillisecond);
   CHECK(loop.pace.NeededIn(10, loop.now) == Approx(0.4));
   // A wait for a batch that is built, and on its way, asks for no more builds.

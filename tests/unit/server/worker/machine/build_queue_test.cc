@@ -362,6 +362,36 @@ TEST_CASE("a step that cannot be built is refused alone, and not tried again whi
   CHECK(BuildAll(queue) == std::vector<std::uint64_t>{0});
 }
 
+TEST_CASE("what a loop needs late does not keep another job from what it needs soon",
+          "[build_queue]") {
+  BuildQueue queue(1 << 20);
+  queue.AddStream(1, "plan", "ahead");
+  queue.AddStream(2, "plan 2", "behind");
+  const auto ask = [&](BuildQueue::StreamId id, std::uint64_t first, std::uint32_t needed_ms) {
+    v1::WantList list = Wants(0, {{first, 3}}, 1 << 20);
+    list.mutable_runs(0)->set_needed_ms(needed_ms);
+    list.set_step_us(1'000'000);
+    REQUIRE(queue.SetWants(id, list).ok());
+  };
+  const auto build = [&] {
+    const auto task = queue.Next();
+    REQUIRE(task);
+    queue.Built(*task, nullptr, 100, 1.0);
+    return std::pair(task->stream, task->at.example);
+  };
+  // How long builds take is not known yet.
+  ask(1, 10, 9000);
+  build();
+  ask(1, 20, 9000);
+  ask(2, 10, 1000);
+  using Built = std::pair<BuildQueue::StreamId, std::uint64_t>;
+  // The first job has had less time; the second one's steps are needed within two builds.
+  CHECK(build() == Built{2, 10});
+  CHECK(build() == Built{2, 20});
+  CHECK(build() == Built{2, 30});
+  CHECK(build() == Built{1, 20});
+}
+
 TEST_CASE("while a worker drains, only the next batch of a consumer is begun", "[build_queue]") {
   BuildQueue queue(1 << 20);
   queue.AddStream(1, "plan", "f");
