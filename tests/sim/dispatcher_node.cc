@@ -196,7 +196,14 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
         const std::optional<AtLink> to = TrainerAt(link);
         if (!to) return;
         TrainerNode& trainer = *trainers_[to->index];
+        const std::size_t members = trainer.state->workers().members().size();
+        const bool of_new_dispatcher =
+            trainer.highest_term != 0 && message.term() > trainer.highest_term;
         trainer.state->OnAttachMessage(to->stream, message, net_.now());
+        if (of_new_dispatcher && trainer.state->workers().members().size() < members) {
+          Fail(fmt::format("J5: the first list of a new dispatcher removes members of {}",
+                           trainer.where));
+        }
         if (trainer.state->highest_term() < trainer.highest_term) {
           Fail("I7: a trainer obeys a lower term");
         }

@@ -184,6 +184,11 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
       (*send->report.mutable_datasets())[dataset] = state;
     }
     const LinkId link = node.work;
+    const BuildQueue& queue = node.machine->queue();
+    if (send->report.owed() > node.streams.size() && queue.pending() == 0 &&
+        queue.built_bytes() == 0 && node.building == 0 && node.machine->draining()) {
+      Fail("a worker that drains counts what is sent as owed");
+    }
     net_.Send(
         link, process,
         [this, link, report = std::move(send->report)] {
@@ -238,6 +243,11 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
   const auto stream = node.streams.find(action.stream);
   if (stream == node.streams.end()) return;
   const BuildQueue::Task& task = action.batch.task;
+  const v1::WantList& wants = stream->second.wants;
+  if (wants.has_until() && task.at >= FromProto(wants.until()) &&
+      task.at > FromProto(wants.next())) {
+    Fail(fmt::format("I5: the batch at {} is sent, beyond what may be", task.at.ToString()));
+  }
   // The bytes of a batch are those of the data that the worker has.
   Fingerprint built = *Fingerprint::FromString(task.plan);
   built.dataset = node.plans.at(task.plan).digest;

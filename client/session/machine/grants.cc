@@ -114,7 +114,8 @@ v1::WantList Grants::MakeWants(const WorkerLink& link, Time now) const {
   wants.set_compression(ToProto(context_.options.compression));
   wants.set_asks(dealing_.asks(now));
   ToProto(attach_.steps().At(Until()), wants.mutable_until());
-  wants.set_step_us(static_cast<std::uint32_t>(std::min(4e9, dealing_.pace().usual_seconds() * 1e6)));
+  const double step_us = dealing_.pace().usual_seconds(now) * 1e6;
+  wants.set_step_us(static_cast<std::uint32_t>(std::min(4e9, step_us)));
   const std::set<std::uint64_t>& steps = asks_.Of(link.where.id).steps;
   for (auto step = steps.begin(); step != steps.end();) {
     const std::uint64_t first = *step;

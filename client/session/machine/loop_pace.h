@@ -54,14 +54,17 @@ class LoopPace {
   /// Seconds until the loop needs the step that comes `ahead` steps after the next one.
   double NeededIn(std::uint64_t ahead, Time now) const {
     return Rest(now) +
-           static_cast<double>(ahead) * usual_ / static_cast<double>(1 + waited_.count());
+           static_cast<double>(ahead) * usual_seconds(now) / static_cast<double>(1 + waited_.count());
   }
   /// The same for a loop that does not wait.
   double UsuallyNeededIn(std::uint64_t ahead, Time now) const {
-    return Rest(now) + static_cast<double>(ahead) * usual_;
+    return Rest(now) + static_cast<double>(ahead) * usual_seconds(now);
   }
   /// From one step to the next one, for a loop that does not wait.
-  double usual_seconds() const { return usual_; }
+  /// The first step takes at least as long as it has taken until now.
+  double usual_seconds(Time now) const {
+    return known() || asks_ || taken_ == Time{} ? usual_ : ToSeconds(now - taken_);
+  }
 
  private:
   double Rest(Time now) const {

@@ -61,11 +61,11 @@ bool BuildQueue::Waits(const StreamState& stream) {
 }
 
 std::optional<SharedBatch::Wanting> BuildQueue::Choose(Time now) {
-  // The lowest rank is built: first the batches that a consumer waits for, then those that are needed
-  // soon, by the job's time, then by position. What is needed later than two builds of any job take
-  // goes by that: a loop that is ahead of its need does not keep others from theirs. Memory cannot
-  // hold back an urgent batch.
-  using Rank = std::tuple<bool, double, double, Position>;
+  // The lowest rank is built: what is needed within two builds of any job before what is needed later,
+  // so that a loop that is ahead of its need does not keep others from theirs. Of what is needed soon,
+  // batches of consumers that wait go first, then it goes by the job's time and by position. Memory
+  // cannot hold back an urgent batch.
+  using Rank = std::tuple<double, bool, double, Position>;
   double longest = 0;
   for (const auto& [name, job] : jobs_) longest = std::max(longest, job.mean_seconds);
   const auto builds_until = [&](const Entry& entry) {
@@ -86,8 +86,8 @@ std::optional<SharedBatch::Wanting> BuildQueue::Choose(Time now) {
     const bool urgent = IsUrgent(stream, at);
     if (!urgent && (draining_ || !MayBuild(stream))) continue;
     const bool first = urgent || (waits && !IsFull());
-    const double later = first ? 0 : builds_until(stream.entries.at(at));
-    const Rank rank{!first, later, job.time, at};
+    const double later = urgent ? 0 : builds_until(stream.entries.at(at));
+    const Rank rank{later, !first, job.time, at};
     if (!best || rank < *best) {
       best = rank;
       best_stream = id;

@@ -190,7 +190,8 @@ void FleetWorld::TryTake(std::size_t index) {
   consumer.longest_gap = std::max(consumer.longest_gap, now - std::max(consumer.last_taken, marked_));
   consumer.last_taken = now;
   consumer.loop = FleetConsumer::Loop::kSteps;
-  timeline_.In(About(step_, setup_.step_spread), [this, index] { EndStep(index); });
+  const auto step = std::chrono::duration_cast<Duration>(step_ * setup_.OfJob(consumer.job).step);
+  timeline_.In(About(step, setup_.step_spread), [this, index] { EndStep(index); });
 }
 
 void FleetWorld::EndStep(std::size_t index) {

@@ -18,6 +18,7 @@ namespace millrace::sim {
 struct FleetJobSetup {
   std::uint32_t priority = 1;
   double build = 1;  // its builds take so many times as long as those of the fleet
+  double step = 1;   // and the steps of its loops
 };
 
 struct FleetSetup {

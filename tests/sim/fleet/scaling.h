@@ -14,7 +14,9 @@ struct ScalingBar {
   std::function<double()> ratio;  // runs the fleet
 };
 
-/// All bars, the quick ones first.
-std::vector<ScalingBar> ScalingBars();
+/// Bars of fleets that take seconds to simulate.
+std::vector<ScalingBar> QuickBars();
+/// Those of fleets of 256 workers, which take minutes.
+std::vector<ScalingBar> LargeBars();
 
 }  // namespace millrace::sim
