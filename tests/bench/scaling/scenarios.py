@@ -225,5 +225,77 @@ def epochs(options, folder):
                       rate(f"{ranks}-{steps}", steps, ranks) / long, 0.9)
 
 
+class Autoscaler:
+    """Starts and drains workers as the dispatcher asks, as an autoscaler of Kubernetes does: it looks
+    each 15 s and ignores a tenth."""
+
+    def __init__(self, fleet):
+        self.fleet, self.changed, self.turns, self._rises = fleet, time.monotonic(), 0, None
+        self.names = list(fleet.workers)
+
+    def look(self):
+        status = self.fleet.status().get("desired_workers", {})
+        if not status or status.get("settling"):
+            return
+        wanted, there = int(status["workers"]), len(self.names)
+        if abs(wanted / there - 1) <= 0.1:
+            return
+        self.changed = time.monotonic()
+        rises = wanted > there
+        self.turns += self._rises not in (None, rises)
+        self._rises = rises
+        if rises:
+            self.names += self.fleet.add(wanted - there)
+        for name in self.names[wanted:]:
+            self.fleet.command("drain", name, "--timeout", "30")
+            self.fleet.workers[name].close()
+        self.names = self.names[:wanted]
+
+    def run(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(min(15, max(0, end - time.monotonic())))
+            self.look()
+
+
+def autoscaling(options, folder):
+    """As many workers as are needed come and go."""
+    def delay(need):  # of a loop for which so many workers are enough, with the reserve of a fifth
+        return str(BATCH * 1.2 / need)
+
+    fleet, first = _begun(options, folder / "fleet", 3, "--delay", delay(3))
+    with fleet:
+        autoscaler = Autoscaler(fleet)
+        autoscaler.run(45)
+        loops = []
+        for need, within in ((6, 120), (3, 240), (12, 120 + 45)):
+            began, turns = time.monotonic(), autoscaler.turns
+            if need > 3:
+                name = f"loop{len(loops)}"
+                loops.append(fleet.consume(name, "--delay", delay(need - 3), "--set",
+                                           f"shuffle.seed={need}"))
+                loops[-1].wait_for_first()
+            else:
+                loops[-1].process.close()
+            autoscaler.run(within + 60)
+            yield Bar(f"seconds until as many workers are there as {need} are needed",
+                      max(0.0, autoscaler.changed - began), most=within)
+            yield Bar("how many are there then, of these", len(autoscaler.names) / need, 0.85, 1.2)
+            yield Bar("changes of direction meanwhile", autoscaler.turns - turns, most=1)
+        assert first.batches() > 0
+
+
+def cold(options, folder):
+    """24 workers and a trainer begin together."""
+    with Fleet(options, folder / "fleet") as fleet:
+        fleet.start_dispatcher()
+        consumer = fleet.consume()
+        fleet.add(24)
+        fleet.ready(24)
+        time.sleep(4)
+        yield Bar("24 workers and a trainer begin together, from 4 s after all are ready",
+                  consumer.rate(20) * BATCH / 24, 0.9)
+
+
 SCENARIOS = (workers, join, hosts, slow, stopped, killed, priorities, away, need, twins, split, drain,
-             epochs)
+             epochs, cold, autoscaling)

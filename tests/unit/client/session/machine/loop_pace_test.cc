@@ -54,6 +54,18 @@ TEST_CASE("a step is needed after the rest of the present one and those before i
   CHECK(loop.pace.NeededIn(0, loop.now) == 0);
 }
 
+TEST_CASE("the first step is at least as long as it has taken until now", "[loop_pace]") {
+  Loop loop;
+  CHECK(loop.pace.UsuallyNeededIn(10, loop.now) == 0);
+  loop.pace.OnAsks(loop.now);
+  loop.pace.OnTaken(loop.now);
+  CHECK(loop.pace.UsuallyNeededIn(10, loop.now) == 0);
+  loop.now = loop.now + std::chrono::seconds(3);
+  CHECK_FALSE(loop.pace.known());
+  CHECK(loop.pace.UsuallyNeededIn(10, loop.now) == Approx(30));
+  CHECK(loop.pace.NeededIn(10, loop.now) == Approx(30));
+}
+
 TEST_CASE("a long step, as for a compiler or a validation, makes no other step needed later",
           "[loop_pace]") {
   Loop loop;

@@ -78,6 +78,18 @@ TEST_CASE("a stream of short batches has slots for its turn between long ones", 
   CHECK(SlotsOfStream({.batch_seconds = 2, .memory_bytes = 1000}, shares.Of(2)) == 2);
 }
 
+TEST_CASE("a turn that is shorter than a batch needs no slot of its own", "[shares]") {
+  StreamShares shares;
+  for (const BatchStreamId id : {1, 2, 3}) {
+    const std::string job = "job" + std::to_string(id);
+    shares.Add(id, job);
+    shares.SetBatchSeconds(job, 2);
+    shares.SetAsks(id, true);
+  }
+  CHECK(shares.Of(1).turn_seconds == Approx(1));
+  CHECK(SlotsOfStream({.threads = 1, .batch_seconds = 2, .memory_bytes = 1000}, shares.Of(1)) == 1);
+}
+
 TEST_CASE("jobs that ask share by priority, and their streams that ask equally", "[shares]") {
   StreamShares shares;
   shares.Add(1, "light");

@@ -66,11 +66,9 @@ class Rows {
     if (first == 0) {
       at_.erase(self);
     } else {
-      while (together_ > 0 && most_ < together_) {
-        most_ = std::max(most_, at_.size());
-        changed_.NotifyAll();
-        if (most_ < together_) changed_.Wait(mutex_);
-      }
+      // Whoever comes has told all others above.
+      most_ = std::max(most_, at_.size());
+      while (together_ > 0 && most_ < together_) changed_.Wait(mutex_);
       at_.erase(self);
     }
     for (std::size_t row = first; row < first + rows; ++row) {
