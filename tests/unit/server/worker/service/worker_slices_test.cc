@@ -1,6 +1,7 @@
 // Threads of a worker that build one batch together.
 #include <chrono>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -129,6 +130,14 @@ TEST_CASE("a worker may lose plan and consumer while threads build slices", "[wo
   SECTION("the consumer goes, and the plan is dropped and wanted again") {
     stream->Close(OkStatus());
     consumer->WaitClosed();
+    // Reports come at times of a clock that nobody else moves while the threads stand still.
+    const std::jthread ticks([&f](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        f.clock->Advance(std::chrono::milliseconds(100));
+        f.worker->Tick();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
     f.Say({});
     f.Serve();
   }
