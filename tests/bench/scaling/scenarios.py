@@ -151,9 +151,11 @@ def away(options, folder):
 
 def need(options, folder):
     """A loop that needs little uses few workers."""
-    fleet, consumer = _begun(options, folder / "fleet", 8, "--delay", str(BATCH))
+    # Before it has what it may have ahead, all workers build.
+    fleet, consumer = _begun(options, folder / "fleet", 8, "--delay", str(BATCH),
+                             "--prefetch-bytes", "20000")
     with fleet:
-        time.sleep(20)
+        time.sleep(30)
         before = fleet.builds()
         waited = float(fleet.status()["consumers"][0]["waited_seconds"])
         time.sleep(20)
@@ -260,8 +262,10 @@ class Autoscaler:
 
 def autoscaling(options, folder):
     """As many workers as are needed come and go."""
-    def delay(need):  # of a loop for which so many workers are enough, with the reserve of a fifth
-        return str(BATCH * 1.2 / need)
+    def delay(need):
+        """Of a loop for which so many workers are enough, with the reserve of a fifth and the margin
+        of 5 % of the figure."""
+        return str(BATCH * 1.2 / (0.94 * need))
 
     fleet, first = _begun(options, folder / "fleet", 3, "--delay", delay(3))
     with fleet:
