@@ -180,7 +180,9 @@ TEST_CASE(
   fleet.SetStep(milliseconds(400));
   fleet.Run(seconds(360));
   const Figures more = Pass(fleet, seconds(40), "twice the demand");
-  CHECK(more.workers == more.desired);
+  // The workers of the last step may still be on their way.
+  CHECK(more.workers >= 0.8 * more.desired);
+  CHECK(more.workers <= more.desired);
   CHECK(more.desired >= 2 * 0.9 * few.desired);
   CHECK(more.desired <= 2 * 1.2 * few.desired);
   CHECK(more.batches_per_second > 0.95 * 2 * demand);
