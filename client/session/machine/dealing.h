@@ -74,7 +74,6 @@ class Dealing {
   /// Whether that has been so within kAsksFor, as dispatcher and workers are told.
   bool asks(Time now) const { return wants_more_ || (wanted_ && now < *wanted_ + kAsksFor); }
   void AddTimes(NextDue& next) const;
-  const LoopPace& pace() const { return pace_; }
 
  private:
   /// A member that may be asked, and what it would take it to build one more step. Seconds count
@@ -137,10 +136,10 @@ class Dealing {
   std::uint64_t RankOf(std::uint64_t step, Number worker) const;
   void FindLags();
   void CopyLate();
-  /// Copies the step that the loop waits for if it only waits for other consumers' turns, and another
-  /// member would have it here far sooner. When it was dealt, none would.
   /// Whether one more worker may try a step that code of a user has failed to build.
   bool CodeMayTry(std::uint64_t step, const StepAsks& asks) const;
+  /// Copies the step that the loop waits for if it only waits for other consumers' turns, and another
+  /// member would have it here far sooner. When it was dealt, none would.
   void CopyQueued();
   /// Whether all workers that are asked build for other consumers only.
   bool ServesOthers(const StepAsks& asks) const;
@@ -156,9 +155,9 @@ class Dealing {
   Time now_;
   std::vector<Member> members_;
   std::optional<double> median_seconds_;  // of a batch, of the members that have built; m
-  double soonest_ = 0;  // when a step would be here that a member builds before all others
-  std::uint64_t first_reach_ = 0;         // of steps before the loop has made one
-  std::uint64_t free_slots_ = 0;  // that are left of the consumer's share of all members
+  double soonest_ = 0;             // the least of the members'
+  std::uint64_t first_reach_ = 0;  // of steps before the loop has made one
+  std::uint64_t free_slots_ = 0;   // that are left of the consumer's share of all members
   bool has_twins_ = false;
   bool wants_more_ = false;
   std::optional<Time> wanted_;  // when a step last found no slot

@@ -15,10 +15,12 @@ constexpr double kFirstSpare = 1.25;
 }  // namespace
 
 Grants::Grants(SessionContext& context, const Attach& attach, const Stock& stock,
-               const AskBook& asks, const Dealing& dealing, WorkerBook& workers)
+               const LoopPace& pace, const AskBook& asks, const Dealing& dealing,
+               WorkerBook& workers)
     : context_(context),
       attach_(attach),
       stock_(stock),
+      pace_(pace),
       asks_(asks),
       dealing_(dealing),
       workers_(workers) {}
@@ -114,7 +116,7 @@ v1::WantList Grants::MakeWants(const WorkerLink& link, Time now) const {
   wants.set_compression(ToProto(context_.options.compression));
   wants.set_asks(dealing_.asks(now));
   ToProto(attach_.steps().At(Until()), wants.mutable_until());
-  const double step_us = dealing_.pace().usual_seconds(now) * 1e6;
+  const double step_us = pace_.usual_seconds(now) * 1e6;
   wants.set_step_us(static_cast<std::uint32_t>(std::min(4e9, step_us)));
   const std::set<std::uint64_t>& steps = asks_.Of(link.where.id).steps;
   for (auto step = steps.begin(); step != steps.end();) {
@@ -127,7 +129,7 @@ v1::WantList Grants::MakeWants(const WorkerLink& link, Time now) const {
       v1::Run& run = *wants.add_runs();
       run = attach_.steps().RunAt(at, static_cast<std::uint32_t>(end - at));
       const std::uint64_t ahead = at - std::min(at, stock_.next());
-      const double needed_ms = dealing_.pace().UsuallyNeededIn(ahead, now) * 1e3;
+      const double needed_ms = pace_.UsuallyNeededIn(ahead, now) * 1e3;
       run.set_needed_ms(static_cast<std::uint32_t>(std::min(4e9, needed_ms)));
       at += run.steps();
     }

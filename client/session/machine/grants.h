@@ -10,6 +10,7 @@
 #include "client/session/machine/ask_book.h"
 #include "client/session/machine/attach.h"
 #include "client/session/machine/dealing.h"
+#include "client/session/machine/loop_pace.h"
 #include "client/session/machine/session_context.h"
 #include "client/session/machine/session_times.h"
 #include "client/session/machine/stock.h"
@@ -23,8 +24,8 @@ class Grants {
   static constexpr Duration kUrgentWantsApart = std::chrono::milliseconds(5);
   static constexpr Duration kWantsApart = std::chrono::milliseconds(50);
 
-  Grants(SessionContext& context, const Attach& attach, const Stock& stock, const AskBook& asks,
-         const Dealing& dealing, WorkerBook& workers);
+  Grants(SessionContext& context, const Attach& attach, const Stock& stock, const LoopPace& pace,
+         const AskBook& asks, const Dealing& dealing, WorkerBook& workers);
 
   // These functions REQUIRE that the session is admitted.
   /// Gives credit for what is asked, in order of need.
@@ -52,6 +53,7 @@ class Grants {
   SessionContext& context_;
   const Attach& attach_;
   const Stock& stock_;
+  const LoopPace& pace_;
   const AskBook& asks_;
   const Dealing& dealing_;
   WorkerBook& workers_;

@@ -60,8 +60,8 @@ class LoopPace {
   double UsuallyNeededIn(std::uint64_t ahead, Time now) const {
     return Rest(now) + static_cast<double>(ahead) * usual_seconds(now);
   }
-  /// From one step to the next one, for a loop that does not wait.
-  /// The first step takes at least as long as it has taken until now.
+  /// Seconds from one step to the next one, for a loop that does not wait. The first step takes at
+  /// least as long as it has taken until now.
   double usual_seconds(Time now) const {
     return known() || asks_ || taken_ == Time{} ? usual_ : ToSeconds(now - taken_);
   }

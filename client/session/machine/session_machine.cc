@@ -37,7 +37,7 @@ SessionMachine::SessionMachine(SessionMachineOptions options, std::function<doub
       streams_(context_, dealing_, workers_, asks_),
       supply_(context_, attach_, stock_, asks_, workers_, dealing_),
       waits_(attach_, stock_, supply_),
-      grants_(context_, attach_, stock_, asks_, dealing_, workers_),
+      grants_(context_, attach_, stock_, pace_, asks_, dealing_, workers_),
       tuning_(context_),
       report_({attach_, list_, stock_, asks_, workers_, supply_, dealing_, streams_, pace_, waits_}) {}
 
@@ -131,8 +131,12 @@ void SessionMachine::OnAttachMessage(StreamId stream, const v1::AttachResponse& 
 void SessionMachine::TakeList(const v1::AttachResponse& message, Time now) {
   if (message.has_welcome()) list_.OnWelcome();
   if (!list_.Take(message.list(), message.term(), now)) return;
-  workers_.SetList(list_.Members());
+  UseMembers();
   if (!workers_.members().empty()) attach_.OnMembers();
+}
+
+void SessionMachine::UseMembers() {
+  workers_.SetList(list_.Members());
   context_.stale.MarkGrantsDue();
 }
 
@@ -146,10 +150,7 @@ void SessionMachine::OnAttachClosed(StreamId stream, const Status& status, Time 
   Enter(now);
   const Status end = attach_.OnClosed(stream, status, leaving_, now);
   if (!end.ok()) End(end);
-  if (list_.OnDispatcherLost()) {
-    workers_.SetList(list_.Members());
-    context_.stale.MarkGrantsDue();
-  }
+  if (list_.OnDispatcherLost()) UseMembers();
   Settle(now);
 }
 
@@ -277,10 +278,7 @@ void SessionMachine::CheckTimes(Time now) {
     AddTuning(report, now);
     attach_.Connect(std::move(report), now);
   }
-  if (list_.Tick(now)) {
-    workers_.SetList(list_.Members());
-    context_.stale.MarkGrantsDue();
-  }
+  if (list_.Tick(now)) UseMembers();
   if (now >= check_at_) CheckWorkers(now);
   if (tuning_.Due(now)) {
     tuning_.Look(report_.Counted(), stock_, {workers_.members().size(), dealing_.wants_more()},

@@ -150,6 +150,8 @@ class SessionMachine {
   Status CheckReadTime(Time now) const;
   void SendReportWhereDue(Time now);
   void TakeList(const v1::AttachResponse& message, Time now);
+  /// The members of the list have changed.
+  void UseMembers();
   /// Deals steps, opens streams and gives credit if that is due, and tells the workers.
   void Provide(Time now);
   /// When Provide deals again, if nobody waits.

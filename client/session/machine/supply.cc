@@ -210,7 +210,7 @@ void Supply::OnRefused(WorkerLink& link, const v1::Refused& refused, Time now) {
   moved_refused_ += asks_.TakeBack(*step, link.where.id) ? 1 : 0;
   if (why.code() == StatusCode::kAborted) {
     workers_.Tried(link, *step, refused.message());
-    // Of several that were asked, no more go on than may try.
+    // No more of those that were asked go on than may try.
     while (const StepAsks* asks = asks_.Find(*step)) {
       if (workers_.TriedBy(*step) + asks->all().size() <= kWorkersTryCode) break;
       WorkerLink& last = *workers_.Find(asks->all().back().worker);

@@ -119,7 +119,7 @@ class BuildQueue {
   /// Whether a consumer waits for the batch of a build that is under way.
   bool IsAwaited(const Task& task) const;
   /// Whether Next would begin a batch of another job, to which threads are owed.
-  bool OwesOther(const Task& task, Time now = {});
+  bool OwesOther(const Task& task, Time now);
   /// Whether a thread that builds `own` may leave it for `other`: its job is owed no more.
   bool MayLeaveFor(const Task& own, const Task& other) const;
   /// The job of the stream, and after it the others that have something to build, or for which
@@ -147,7 +147,7 @@ class BuildQueue {
   /// A step that the last want list names.
   struct Entry {
     ExampleRange range;
-    Time needed;  // by the consumer's loop
+    Time needed;             // by the consumer's loop
     std::uint64_t list = 0;  // number of the last want list that named it
     State state = State::kNone;
     SharedBatch* batch = nullptr;  // while it waits for the batch or is to be sent it
@@ -172,6 +172,7 @@ class BuildQueue {
     std::set<Position> pending;
     std::set<Position> built;
     std::map<Position, Status> refused;
+    std::uint64_t building = 0;          // entries
     std::uint64_t built_bytes = 0;       // shared batches count in full
     std::uint64_t changes = 0;           // of what is built and being built
     std::uint64_t own_twin_changes = 0;  // those of Twins::changes that this stream made

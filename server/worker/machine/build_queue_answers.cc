@@ -18,7 +18,7 @@ std::uint64_t BuildQueue::BatchesSent(StreamId id) const {
 
 bool BuildQueue::HasPending(StreamId id) const {
   const auto found = streams_.find(id);
-  return found != streams_.end() && (!found->second.pending.empty() || !Building(id).empty());
+  return found != streams_.end() && (!found->second.pending.empty() || found->second.building > 0);
 }
 
 std::vector<JobTurn> BuildQueue::Turns(StreamId id) const {

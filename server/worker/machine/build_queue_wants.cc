@@ -149,6 +149,8 @@ void BuildQueue::SetState(StreamState& stream, Position at, Entry& entry, State 
       (state == State::kPending && entry.state != State::kNone)) {
     ++stream.changes;
   }
+  stream.building += state == State::kBuilding ? 1 : 0;
+  stream.building -= entry.state == State::kBuilding ? 1 : 0;
   entry.state = state;
   if (batch != nullptr && !wants(state)) {
     entry.batch = nullptr;

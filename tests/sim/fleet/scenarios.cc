@@ -1,8 +1,8 @@
 #include "tests/sim/fleet/scenarios.h"
 
 #include <algorithm>
-#include <cmath>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -73,14 +73,12 @@ Figures BestPinned(FleetSetup setup, const std::vector<int>& threads,
 void Autoscaler::Look() {
   fleet_.timeline().In(policy_.every, [this] {
     const std::uint32_t wanted = fleet_.desired().workers;
-    const std::uint32_t is = asked_ != 0 ? asked_ : fleet_.Measure().workers;
-    const double differs = std::abs(static_cast<double>(wanted) / is - 1);
-    if (!fleet_.desired().settling && wanted != asked_ && differs > policy_.tolerance) {
+    if (asked_ == 0) asked_ = fleet_.Measure().workers;
+    const double differs = std::abs(static_cast<double>(wanted) / asked_ - 1);
+    if (!fleet_.desired().settling && differs > policy_.tolerance) {
       changed_ = fleet_.timeline().now();
-      if (asked_ != 0) {
-        ++changes_;
-        if (std::exchange(rises_, wanted > asked_) != rises_) ++turns_;
-      }
+      ++changes_;
+      if (std::exchange(rises_, wanted > asked_) != rises_) ++turns_;
       asked_ = wanted;
       fleet_.timeline().In(policy_.takes + policy_.varies / 3 * (wanted % 4), [this, wanted] {
         if (wanted != asked_) return;

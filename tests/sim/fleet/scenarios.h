@@ -48,7 +48,7 @@ class Autoscaler {
   FleetWorld& fleet_;
   const AutoscalerPolicy policy_;
   Time changed_;
-  std::uint32_t asked_ = 0;  // of the fleet; 0: nothing yet
+  std::uint32_t asked_ = 0;  // of the fleet; 0: it has not looked yet
   bool rises_ = false;
   std::uint32_t changes_ = 0;
   std::uint32_t turns_ = 0;

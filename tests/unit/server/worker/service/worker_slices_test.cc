@@ -67,7 +67,7 @@ class Rows {
     if (first == 0) {
       at_.erase(self);
     } else {
-      // Whoever comes has told all others above.
+      // This thread has told all others above.
       most_ = std::max(most_, at_.size());
       while (together_ > 0 && most_ < together_) changed_.Wait(mutex_);
       at_.erase(self);
