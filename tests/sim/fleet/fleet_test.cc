@@ -178,11 +178,9 @@ TEST_CASE(
   const std::uint32_t changes = autoscaler.changes();
   const std::uint32_t turns = autoscaler.turns();
   fleet.SetStep(milliseconds(400));
-  fleet.Run(seconds(360));
+  fleet.Run(seconds(430));
   const Figures more = Pass(fleet, seconds(40), "twice the demand");
-  // The workers of the last step may still be on their way.
-  CHECK(more.workers >= 0.8 * more.desired);
-  CHECK(more.workers <= more.desired);
+  CHECK(more.workers == more.desired);
   CHECK(more.desired >= 2 * 0.9 * few.desired);
   CHECK(more.desired <= 2 * 1.2 * few.desired);
   CHECK(more.batches_per_second > 0.95 * 2 * demand);
