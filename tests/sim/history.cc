@@ -82,6 +82,14 @@ void DrawMixes(std::uint64_t seed, std::size_t datasets, History& history) {
   }
 }
 
+/// Lets the orders of some jobs come in windows that have homes. This has draws of its own too.
+void DrawWindows(std::uint64_t seed, History& history) {
+  Draw draw(seed * 0x94D049BB133111EBu + 1);
+  for (JobSetup& job : history.jobs) {
+    if (draw.Chance(0.3)) job.window = draw.Between(1, job.examples);
+  }
+}
+
 /// Lets plugins build the examples of some jobs. This has draws of its own too.
 void DrawPlugins(std::uint64_t seed, History& history) {
   Draw draw(seed * 0xBF58476D1CE4E5B9u + 1);
@@ -189,6 +197,7 @@ History DrawHistory(std::uint64_t seed) {
   if (forgets) std::erase_if(history.faults, is(FaultKind::kClockStep));
   DrawMixes(seed, datasets, history);
   DrawPlugins(seed, history);
+  DrawWindows(seed, history);
   // A dispatcher that forgets its jobs begins them with the data and code that its workers have by
   // then, whatever the sessions' plans were. So no history has both faults either.
   if (forgets) {
@@ -236,6 +245,7 @@ std::string Describe(const History& history) {
         job.unit_rows > 0 ? "batches" : "examples", job.size != 0 ? "size" : "global_size",
         job.size != 0 ? job.size : job.global_size, job.keep ? "keep" : "drop", job.world_size,
         job.replicas, job.start.ToString(), job.end_epoch, job.prefetch_bytes, job.measured);
+    if (job.window > 0) text += fmt::format("    in windows of {} units\n", job.window);
     if (job.plugin) text += fmt::format("    a plugin builds them\n");
     if (job.fails) text += fmt::format("    example {} cannot be built\n", *job.fails);
     for (const auto& [worker, example] : job.fails_at) {

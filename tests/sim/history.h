@@ -65,6 +65,7 @@ struct JobSetup {
   bool keep = false;
   std::uint32_t world_size = 1;
   std::uint32_t unit_rows = 0;  // the most examples of a unit that is a batch; 0: it is an example
+  std::uint64_t window = 0;     // units of a window over data that no host maps; 0: none
   Position start;
   std::uint64_t end_epoch = 1;
   std::uint64_t prefetch_bytes = 0;

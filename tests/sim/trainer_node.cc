@@ -74,10 +74,11 @@ void World::StartTrainer(std::size_t job_index, std::uint32_t seat, Position sta
   hello.set_replica(trainer.replica);
   hello.set_world_size(job.places.world_size);
   hello.mutable_pipeline()->set_yaml(fmt::format(
-      "dataset={}\nexamples={}\nsize={}\nglobal_size={}\nkeep={}\nunit_rows={}\n{}{}{}",
+      "dataset={}\nexamples={}\nsize={}\nglobal_size={}\nkeep={}\nunit_rows={}\n{}{}{}{}",
       IdsOf(job.setup.datasets), job.setup.examples, job.setup.size, job.setup.global_size,
       job.setup.keep ? 1 : 0, job.setup.unit_rows, job.setup.excludes ? "exclude=a.bin\n" : "",
       job.setup.measured > 0 ? fmt::format("measures={}\n", job.setup.measured) : "",
+      job.setup.window > 0 ? fmt::format("window={}\n", job.setup.window) : "",
       PluginLines(job.setup)));
   ToProto(start, hello.mutable_start());
   hello.set_nonce(fmt::format("{:016}", ++processes_));

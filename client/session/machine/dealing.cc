@@ -2,11 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
-#include <fmt/format.h>
-
-#include "common/base/hash.h"
 #include "common/base/mutant.h"
 #include "common/base/refusal.h"
 
@@ -15,8 +11,6 @@ namespace {
 
 /// A loss shows after 3 s of silence, so steps that are needed until then are asked for before.
 constexpr double kReachSeconds = 4;
-/// A batch is taken to need so long until somebody has built one.
-constexpr double kGuessedSeconds = 0.05;
 /// Before the loop's first step, so many are asked for of each thread, or of each member that has
 /// less than one. Each of a thousand loops that begin at once is told that it has a whole worker.
 constexpr double kFirstStepsOfThread = 16;
@@ -26,6 +20,8 @@ constexpr double kMostDealt = 64;
 constexpr double kLeastThreads = 0.02;
 /// As workers count them.
 constexpr double kSlotsOfThread = 2;
+/// At one dealing, so many steps are left to homes of windows that have no slot.
+constexpr std::uint64_t kMostLeft = 256;
 /// A step that is late by less is not copied.
 constexpr double kLate = 0.5;
 /// Copies of other steps than the next one are at most this part of all asks.
@@ -53,13 +49,13 @@ void Dealing::Estimate(Member& member) const {
     // of each of them all the time.
     const std::uint64_t begun = std::min<std::uint64_t>(member.open, word.building.size());
     const double waits = std::max(0.0, ToSeconds(*word.turn - now_));
-    const auto builds = static_cast<double>(member.open - begun + 1);
+    const auto builds = static_cast<double>(member.open + member.left - begun + 1);
     member.finish = member.link->stream.round_trip + member.lag + waits +
                     (member.batch_seconds + member.lag) * builds;
     return;
   }
   const double split = std::max(1.0, word.split);
-  const double turns = std::max(1 / split, static_cast<double>(member.open + 1) / member.threads);
+  const double turns = std::max(1 / split, static_cast<double>(member.open + member.left + 1) / member.threads);
   member.finish =
       member.link->stream.round_trip + member.lag + (member.batch_seconds + member.lag) * turns;
 }
@@ -75,8 +71,8 @@ double Dealing::Soonest(const Member& member) const {
 
 void Dealing::FindMedian() {
   std::vector<double> known;
-  known.reserve(workers_.members().size());
-  for (const WorkerLink* link : workers_.members()) {
+  known.reserve(workers_.connected().size());
+  for (const WorkerLink* link : workers_.connected()) {
     if (link->stream.spoke() && link->stream.word->batch_seconds > 0) {
       known.push_back(link->stream.word->batch_seconds);
     }
@@ -92,8 +88,8 @@ void Dealing::FindMembers() {
   members_.clear();
   soonest_ = 0;
   has_twins_ = false;
-  for (WorkerLink* link : workers_.members()) {
-    if (IsMutant(Mutant::kAsksBeforeFirstWord) && link->stream.id != 0 && !link->stream.spoke()) {
+  for (WorkerLink* link : workers_.connected()) {
+    if (IsMutant(Mutant::kAsksBeforeFirstWord) && !link->stream.spoke()) {
       link->stream.word = WorkerWord{.slots = 1};
     }
     if (!link->stream.spoke() || !link->usable(now_)) continue;
@@ -156,15 +152,6 @@ void Dealing::TakeSlots() {
   for (Member& member : members_) member.free = 0;
 }
 
-template <class Of>
-Dealing::Member* Dealing::Fastest(Of of) {
-  Member* fastest = nullptr;
-  for (Member& member : members_) {
-    if (of(member) && (fastest == nullptr || member.finish < fastest->finish)) fastest = &member;
-  }
-  return fastest;
-}
-
 // --- Steps ---------------------------------------------------------------------------------------
 
 bool Dealing::InReach(std::uint64_t step) const {
@@ -182,10 +169,12 @@ bool Dealing::InTime(const Member& member, std::uint64_t step) const {
 void Dealing::Deal(Time now) {
   now_ = now;
   wants_more_ = false;
+  left_ = 0;
   const std::uint64_t end = std::min(attach_.steps().end(), stock_.next() + kReach);
   if (asks_.free().At(0) >= end) return;
   FindMedian();
   FindMembers();
+  FindHomes();
   if (members_.empty()) {
     if (InReach(asks_.free().At(0))) WantsMore();
     return;
@@ -207,6 +196,14 @@ void Dealing::DealFree() {
       // A member that has no stream now may build it.
       WantsMore();
       ++passed;
+      continue;
+    }
+    if (GiveHome(step)) {
+      if (asks_.free().IsFree(step)) {
+        WantsMore();
+        if (left_ > kMostLeft) return;
+        ++passed;
+      }
       continue;
     }
     std::uint64_t at = passed;
@@ -278,6 +275,7 @@ void Dealing::Give(Member& member, std::uint64_t first) {
   for (std::uint64_t step = first + 1; step < first + most; ++step) {
     const bool goes_on = asks_.free().IsFree(step) && InReach(step) && MayBuild(member, step) &&
                          workers_.TriedBy(step) < kWorkersTryCode &&
+                         (!homes_.any() || WindowOf(step) == WindowOf(first)) &&
                          (!in_time || InTime(member, step));
     if (!goes_on) return;
     AddAsk(member, step, AskKind::kFirst, shared);
@@ -305,70 +303,6 @@ void Dealing::AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shar
   Estimate(member);
 }
 
-// --- Twins ---------------------------------------------------------------------------------------
-
-Dealing::Member* Dealing::TwinOf(std::uint64_t step) {
-  return Fastest([&](const Member& m) {
-    return m.link->stream.word->twins.contains(step) && MayBuild(m, step) && !m.trial_used &&
-           HasPlace(m);
-  });
-}
-
-Dealing::Member* Dealing::TwinsChoice(std::uint64_t step, const Member& fastest) {
-  const double latest = fastest.finish + median_seconds_.value_or(kGuessedSeconds) / 2;
-  Member* best = nullptr;
-  std::uint64_t highest = 0;
-  for (Member& member : members_) {
-    if (!HasSlot(member) || !MayBuild(member, step) || member.finish > latest) continue;
-    const std::uint64_t rank = RankOf(step, member.link->where.id);
-    if (best != nullptr && rank <= highest) continue;
-    best = &member;
-    highest = rank;
-  }
-  return best;
-}
-
-std::uint64_t Dealing::RankOf(std::uint64_t step, Number worker) const {
-  const Position at = attach_.steps().At(step);
-  const std::string text =
-      fmt::format("{}/{}/{}", at.epoch, attach_.steps().arithmetic().Step(at), worker.ToString());
-  return Xxh3_64(std::as_bytes(std::span(text)));
-}
-
-void Dealing::MoveToTwins(WorkerLink& link, Time now) {
-  const std::set<std::uint64_t>& twins = link.stream.word->twins;
-  if (twins.empty() || !link.place || !link.usable(now) || link.on_trial() ||
-      IsMutant(Mutant::kTwinsIgnored)) {
-    return;
-  }
-  for (const std::uint64_t step : twins) {
-    if (asks_.Of(link.where.id).runs >= kMostRuns) return;
-    const StepAsks* const asks = asks_.Find(step);
-    if (asks == nullptr || asks->all().size() != 1 || link.tried.contains(step)) continue;
-    const Ask ask = asks->all().front();
-    if (ask.worker == link.where.id || ask.shared || ask.built) continue;
-    WorkerLink& other = *workers_.Find(ask.worker);
-    if (other.stream.spoke()) {
-      const auto& building = other.stream.word->building;
-      const bool begun = std::any_of(building.begin(), building.end(),
-                                     [step](const auto& build) { return build.step == step; });
-      if (begun) continue;
-    }
-    // If both twins moved, each would go to where the other one was.
-    const bool moves = RankOf(step, link.where.id) > RankOf(step, ask.worker);
-    if (!moves && !IsMutant(Mutant::kBothTwinsMove)) continue;
-    asks_.TakeBack(step, ask.worker);
-    asks_.Add(step, {.worker = link.where.id,
-                     .asked = now,
-                     .due = std::max(ask.due, now),
-                     .kind = AskKind::kMoved,
-                     .known = ask.known,
-                     .shared = true});
-    other.stream.stale = other.stream.urgent = true;
-    link.stream.stale = link.stream.urgent = true;
-  }
-}
-
 // --- Late steps ----------------------------------------------------------------------------------
 
 void Dealing::Look(Time now) {
@@ -380,7 +314,7 @@ void Dealing::Look(Time now) {
 }
 
 void Dealing::FindLags() {
-  for (auto& [id, link] : workers_.all()) link.stream.lag = Duration{0};
+  for (WorkerLink* const link : workers_.open()) link->stream.lag = Duration{0};
   first_due_ = now_ + kLookSeldom;
   if (!median_seconds_) return;
   for (const auto& [step, asks] : asks_.steps()) {

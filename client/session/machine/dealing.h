@@ -11,6 +11,8 @@
 // - The loop's next step waits for no slot.
 // - A step that is late is asked of a second member, too.
 // - A step that a worker builds for a twin anyway, or has built, goes to that worker.
+// - A step of a window that has a home (window_homes.h) goes there, slot or not, unless others would
+//   have it here far sooner.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -25,6 +27,7 @@
 #include "client/session/machine/session_context.h"
 #include "client/session/machine/session_times.h"
 #include "client/session/machine/stock.h"
+#include "client/session/machine/window_homes.h"
 #include "client/session/machine/worker_book.h"
 #include "common/base/mutant.h"
 
@@ -76,6 +79,9 @@ class Dealing {
   void AddTimes(NextDue& next) const;
 
  private:
+  /// A batch is taken to need so long until somebody has built one.
+  static constexpr double kGuessedSeconds = 0.05;
+
   /// A member that may be asked, and what it would take it to build one more step. Seconds count
   /// from now.
   struct Member {
@@ -87,6 +93,7 @@ class Dealing {
     double lag = 0;
     std::uint64_t open = 0;  // steps that are asked and take a slot: o
     std::uint64_t free = 0;  // slots that are left
+    std::uint64_t left = 0;  // steps that are left to it until it has slots again
     std::uint64_t deal = 1;  // steps that are dealt at a time: k
     double finish = 0;       // when one more step is here: f
   };
@@ -129,9 +136,18 @@ class Dealing {
   /// Asks the member for some steps from `first` on.
   void Give(Member& member, std::uint64_t first);
   void AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shared);
+  // dealing_preferred.cc
   Member* TwinOf(std::uint64_t step);
   /// Of the members that finish about as soon as the fastest one, the one that twins choose, too.
   Member* TwinsChoice(std::uint64_t step, const Member& fastest);
+  void FindHomes();
+  EpochWindow WindowOf(std::uint64_t step) const;
+  /// The home of the step's window, if it has the step here in time or hardly later than any other
+  /// member. REQUIRES: homes_.any().
+  Member* HomeOf(std::uint64_t step);
+  /// Asks the home of the step's window for the step, or leaves it to this member until it has
+  /// slots. Returns false if the step has no home now.
+  bool GiveHome(std::uint64_t step);
   /// How high a worker ranks for a step, for all twins alike.
   std::uint64_t RankOf(std::uint64_t step, Number worker) const;
   void FindLags();
@@ -151,6 +167,7 @@ class Dealing {
   const LoopPace& pace_;
   WorkerBook& workers_;
   AskBook& asks_;
+  WindowHomes homes_;
 
   Time now_;
   std::vector<Member> members_;
@@ -158,6 +175,7 @@ class Dealing {
   double soonest_ = 0;             // the least of the members'
   std::uint64_t first_reach_ = 0;  // of steps before the loop has made one
   std::uint64_t free_slots_ = 0;   // that are left of the consumer's share of all members
+  std::uint64_t left_ = 0;         // steps that are left to members without a slot
   bool has_twins_ = false;
   bool wants_more_ = false;
   std::optional<Time> wanted_;  // when a step last found no slot
@@ -167,5 +185,14 @@ class Dealing {
   double copies_won_ = 1;        // which part of the last copies came first
   std::uint64_t copied_at_ = 0;  // AskBook::made() at the last copy
 };
+
+template <class Of>
+Dealing::Member* Dealing::Fastest(Of of) {
+  Member* fastest = nullptr;
+  for (Member& member : members_) {
+    if (of(member) && (fastest == nullptr || member.finish < fastest->finish)) fastest = &member;
+  }
+  return fastest;
+}
 
 }  // namespace millrace::client

@@ -342,7 +342,10 @@ void Supply::OnClosed(WorkerLink& link, const Status& status, Time now) {
 }
 
 void Supply::CheckTimes(Time now) {
-  if (!IsMutant(Mutant::kFailedAsksKept)) workers_.ForgetDead(now);
+  if (now >= forgot_ + kForgetEvery && !IsMutant(Mutant::kFailedAsksKept)) {
+    workers_.ForgetDead(now);
+    forgot_ = now;
+  }
   const std::vector<WorkerLink*> open = workers_.open();  // a failure closes a stream
   for (WorkerLink* const worker : open) {
     WorkerLink& link = *worker;

@@ -25,6 +25,8 @@ class Supply {
   /// While a worker owes batches, its want list is sent again this often, since a list may have
   /// been lost.
   static constexpr Duration kWantsEvery = std::chrono::seconds(1);
+  /// How often dead workers are forgotten, of which there may be a thousand.
+  static constexpr Duration kForgetEvery = std::chrono::seconds(10);
 
   Supply(SessionContext& context, const Attach& attach, Stock& stock, AskBook& asks,
          WorkerBook& workers, Dealing& dealing)
@@ -96,6 +98,7 @@ class Supply {
   Dealing& dealing_;
 
   std::optional<Ask> answered_;
+  Time forgot_;  // when dead workers were last forgotten
   std::uint64_t moved_failed_ = 0;
   std::uint64_t moved_drained_ = 0;
   std::uint64_t moved_refused_ = 0;

@@ -31,6 +31,16 @@ void WorkerBook::SetList(const std::vector<WorkerAddress>& list) {
     members_.push_back(&link);
   }
   for (auto& [id, link] : links_) link.chosen = link.chosen && link.place.has_value();
+  FindConnected();
+}
+
+void WorkerBook::FindConnected() {
+  connected_.clear();
+  for (WorkerLink* const link : open_) {
+    if (link->place) connected_.push_back(link);
+  }
+  std::sort(connected_.begin(), connected_.end(),
+            [](const WorkerLink* a, const WorkerLink* b) { return *a->place < *b->place; });
 }
 
 WorkerLink* WorkerBook::Find(Number worker) {
@@ -55,11 +65,13 @@ void WorkerBook::Opened(WorkerLink& link, StreamId stream, Time now) {
   link.stream.unused_since = now;
   streams_[stream] = link.where.id;
   open_.push_back(&link);
+  FindConnected();
 }
 
 void WorkerBook::Closed(WorkerLink& link) {
   if (streams_.erase(link.stream.id) == 0) return;
   std::erase(open_, &link);
+  std::erase(connected_, &link);
   link.stream = {};
 }
 

@@ -119,6 +119,8 @@ class WorkerBook {
   const std::vector<WorkerLink*>& members() const { return members_; }
   /// Those that have a stream, whether they are members or not.
   const std::vector<WorkerLink*>& open() const { return open_; }
+  /// Members that have a stream, in the order of the list.
+  const std::vector<WorkerLink*>& connected() const { return connected_; }
   WorkerLink* Find(Number worker);
   const WorkerLink* Find(Number worker) const;
   WorkerLink* FindStream(StreamId stream);
@@ -149,9 +151,12 @@ class WorkerBook {
   void ForgetRefusals(std::uint64_t next);
 
  private:
+  void FindConnected();
+
   Map links_;
   std::vector<WorkerLink*> members_;
   std::vector<WorkerLink*> open_;
+  std::vector<WorkerLink*> connected_;
   std::unordered_map<Number, WorkerLink*> by_number_;  // finds faster than links_
   std::map<StreamId, Number> streams_;
   std::map<std::uint64_t, std::size_t> tried_by_;  // workers that have tried a step

@@ -18,7 +18,7 @@ bool operator<(const ListPlace& a, const ListPlace& b) {
 ListOrder::ListOrder(const SessionFacts& session) : host_id_(session.hello.host_id()) {
   const std::string& fingerprint = session.plan->fingerprint;
   prefix_ =
-      session.plan->facts->shares_windows()
+      session.plan->facts->window_units() > 0
           ? fmt::format("{}/", fingerprint)
           : fmt::format("{}/{}/{}/", fingerprint, session.hello.world_size(), session.hello.rank());
 }

@@ -37,9 +37,8 @@ class PlanFacts {
   virtual const std::string& code() const = 0;
   /// The digest of the vocabulary and the contexts, 32 hex digits.
   virtual const std::string& static_digest() const = 0;
-  /// Whether the epoch's order comes in windows of whole blocks over data that no host maps, so
-  /// that ranks that read one window at one worker read its data once.
-  virtual bool shares_windows() const { return false; }
+  /// Spec.window_units: if it is not 0, ranks that read one window at one worker read its data once.
+  virtual std::uint64_t window_units() const { return 0; }
   /// InvalidArgument, with the numbers, if the plan does not fit the world size.
   virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;
   virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;

@@ -15,7 +15,9 @@
 #include <deque>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/v1/dispatcher.pb.h"
@@ -77,6 +79,10 @@ class FleetWorld {
   const DesiredFigure& desired() const { return dispatcher_->desired_workers().fleet(); }
   /// How many builds have begun.
   std::uint64_t builds() const { return builds_; }
+  /// Since the last Mark: of how many windows a build has begun, and at how many workers, over all
+  /// these windows.
+  std::size_t windows() const { return windows_.size(); }
+  std::size_t fetches() const { return fetches_.size(); }
   const std::deque<FleetWorker>& workers() const { return workers_; }
   const std::deque<FleetConsumer>& consumers() const { return consumers_; }
 
@@ -144,6 +150,8 @@ class FleetWorld {
   Time marked_;
   std::string failure_;
   std::uint64_t builds_ = 0;
+  std::set<std::uint64_t> windows_;
+  std::set<std::pair<std::uint64_t, std::size_t>> fetches_;  // the window, and the worker
 };
 
 }  // namespace millrace::sim

@@ -34,7 +34,7 @@ void FleetWorld::AddConsumer(std::size_t job, std::uint32_t rank) {
   hello.set_rank(rank);
   hello.set_world_size(setup_.ranks);
   hello.set_priority(setup_.OfJob(job).priority);
-  *hello.mutable_pipeline() = FleetPipeline(setup_.twins ? 0 : static_cast<std::uint32_t>(job), setup_.batch_bytes);
+  *hello.mutable_pipeline() = FleetPipeline(setup_, job);
   ToProto(Position{}, hello.mutable_start());
   hello.set_nonce(fmt::format("c{:015}", index));
   hello.set_where(fmt::format("c{}:1", index));

@@ -16,7 +16,7 @@ void FleetWorld::StartDispatcher() {
   for (std::uint32_t job = 0; job < setup_.jobs && !setup_.cold; ++job) {
     v1::JobRecord& record = records.emplace_back();
     record.set_name(fmt::format("job{}", job));
-    *record.mutable_pipeline() = FleetPipeline(setup_.twins ? 0 : job, setup_.batch_bytes);
+    *record.mutable_pipeline() = FleetPipeline(setup_, job);
     record.set_fingerprint(CompileFleetPlan(record.pipeline())->fingerprint().ToString());
     record.set_world_size(setup_.ranks);
     record.set_started_unix_seconds(kUnixSeconds - 1000);

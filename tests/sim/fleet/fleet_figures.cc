@@ -25,6 +25,8 @@ void FleetWorld::Fail(const std::string& what) {
 }
 
 void FleetWorld::Mark() {
+  windows_.clear();
+  fetches_.clear();
   marked_ = timeline_.now();
   for (FleetWorker& worker : workers_) worker.log->Mark();
   for (FleetConsumer& consumer : consumers_) {

@@ -11,12 +11,14 @@ namespace {
 
 constexpr Digest128 kDatasetDigest{0x1234567890abcdef, 0xfedcba0987654321};
 constexpr std::uint64_t kExamples = 1'000'000'000'000;
-constexpr const char* kPipeline = "job={} bytes={}";
+constexpr const char* kPipeline = "job={} bytes={} window={}";
 
 class FleetPlan final : public PlanFacts {
  public:
-  FleetPlan(std::uint64_t job, std::uint64_t batch_bytes)
-      : fingerprint_{kDatasetDigest, {job + 1, 4}}, batch_bytes_(batch_bytes) {}
+  FleetPlan(std::uint64_t job, std::uint64_t batch_bytes, std::uint64_t window_units)
+      : fingerprint_{kDatasetDigest, {job + 1, 4}},
+        batch_bytes_(batch_bytes),
+        window_units_(window_units) {}
 
   const Fingerprint& fingerprint() const override { return fingerprint_; }
   const Fingerprint& order_fingerprint() const override { return fingerprint_; }
@@ -24,6 +26,7 @@ class FleetPlan final : public PlanFacts {
   const std::string& canonical_text() const override { return canonical_; }
   const std::string& code() const override { return code_; }
   const std::string& static_digest() const override { return digest_; }
+  std::uint64_t window_units() const override { return window_units_; }
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
     return StepArithmetic::Create({.examples = kExamples, .size = 1, .world_size = world_size});
   }
@@ -33,12 +36,14 @@ class FleetPlan final : public PlanFacts {
     spec.mutable_steps()->set_size(1);
     spec.mutable_steps()->set_world_size(world_size);
     spec.set_max_batch_bytes(batch_bytes_);
+    spec.set_window_units(window_units_);
     return spec;
   }
 
  private:
   const Fingerprint fingerprint_;
   const std::uint64_t batch_bytes_;
+  const std::uint64_t window_units_;
   const std::vector<PlanDataset> datasets_{{kFleetDataset, kDatasetDigest}};
   const std::string canonical_ = "source=proof_states\n";
   const std::string code_;
@@ -58,17 +63,19 @@ std::uint64_t JobOfPlan(const std::string& fingerprint) {
   return Fingerprint::FromString(fingerprint)->pipeline.high - 1;
 }
 
-v1::PipelineText FleetPipeline(std::uint32_t job, std::uint64_t batch_bytes) {
+v1::PipelineText FleetPipeline(const FleetSetup& setup, std::size_t job) {
   v1::PipelineText text;
-  text.set_yaml(fmt::format(kPipeline, job, batch_bytes));
+  text.set_yaml(
+      fmt::format(kPipeline, setup.twins ? 0 : job, setup.batch_bytes, setup.window_units));
   return text;
 }
 
 std::shared_ptr<const PlanFacts> CompileFleetPlan(const v1::PipelineText& pipeline) {
   unsigned long long job = 0;
   unsigned long long bytes = 0;
-  std::sscanf(pipeline.yaml().c_str(), "job=%llu bytes=%llu", &job, &bytes);
-  return std::make_shared<FleetPlan>(job, bytes);
+  unsigned long long window = 0;
+  std::sscanf(pipeline.yaml().c_str(), "job=%llu bytes=%llu window=%llu", &job, &bytes, &window);
+  return std::make_shared<FleetPlan>(job, bytes, window);
 }
 
 }  // namespace millrace::sim

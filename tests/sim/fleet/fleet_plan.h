@@ -11,6 +11,7 @@
 #include "millrace/v1/common.pb.h"
 #include "millrace/v1/dispatcher.pb.h"
 #include "server/dispatcher/machine/plan_facts.h"
+#include "tests/sim/fleet/fleet_setup.h"
 
 namespace millrace::sim {
 
@@ -18,10 +19,11 @@ namespace millrace::sim {
 inline constexpr const char* kFleetDataset = "stdlib";
 v1::DatasetState FleetDataset();
 
-/// The pipeline of a job, and what it compiles to.
+/// The pipeline of a job: of twins the one that they share.
+v1::PipelineText FleetPipeline(const FleetSetup& setup, std::size_t job);
 /// The job whose plan has this fingerprint, as text.
 std::uint64_t JobOfPlan(const std::string& fingerprint);
-v1::PipelineText FleetPipeline(std::uint32_t job, std::uint64_t batch_bytes);
+/// What a pipeline of FleetPipeline compiles to.
 std::shared_ptr<const PlanFacts> CompileFleetPlan(const v1::PipelineText& pipeline);
 
 }  // namespace millrace::sim

@@ -35,6 +35,7 @@ struct FleetSetup {
   std::uint32_t own_workers = 0;  // of the workers, on the host of the first consumer
   bool twins = false;             // all jobs have one plan, and begin `apart`
   Duration apart{0};
+  std::uint64_t window_units = 0;  // of windows over data that no host maps; 0: none
   std::uint64_t worker_memory_bytes = 1u << 30;  // of batches that are built and not sent
   Duration starts_within = std::chrono::milliseconds(500);  // in which workers begin, two times
   Duration step = std::chrono::milliseconds(200);   // of a training loop

@@ -100,6 +100,12 @@ void FleetWorld::StartBuild(std::size_t index, const BuildQueue::Task& task) {
   ++worker.building;
   ++builds_;
   ++worker.builds;
+  if (setup_.window_units > 0) {
+    // No fleet comes to a second epoch.
+    const std::uint64_t window = task.range.first / setup_.window_units;
+    windows_.insert(window);
+    fetches_.emplace(window, index);
+  }
   // Threads beyond the CPUs share them.
   const double crowd = std::max(1.0, worker.building / (setup_.cpus * worker.cpu_share));
   const std::chrono::duration<double> mean = std::chrono::duration<double>(setup_.build) * crowd *

@@ -240,6 +240,26 @@ double OneOfManyHungry() {
   return RatioOf(fleet, setup, setup.workers, seconds(40), seconds(30));
 }
 
+/// Four ranks read windows of 16 places over data that no host maps.
+FleetSetup InWindows(double step_seconds) {
+  FleetSetup setup = Of(16, 4, 0.8);
+  setup.window_units = 16;
+  setup.step =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(step_seconds));
+  return setup;
+}
+
+/// Loops that need a quarter of the workers: windows for each worker that fetches one; 0 if a loop
+/// waits.
+double WindowsAtHome() {
+  FleetWorld fleet(InWindows(0.8));
+  fleet.Run(seconds(30));
+  fleet.Mark();
+  fleet.Run(seconds(120));
+  if (fleet.Measure().waiting > 0.01) return 0;
+  return static_cast<double>(fleet.windows()) / static_cast<double>(fleet.fetches());
+}
+
 double DispatcherAway() {
   const FleetSetup setup = Of(8, 1, 0.8);
   FleetWorld fleet(setup);
@@ -266,6 +286,10 @@ std::vector<ScalingBar> QuickBars() {
        0.5, ShortBesideLong},
       {"one of 16 loops takes all it can get of 64 workers", 0.85, OneOfManyHungry},
       {"16 loops that need 5/6 of 128 workers: share of the time that they do not wait", 0.95, Paced},
+      {"windows over data that no host maps: windows for each worker that fetches one", 0.8,
+       WindowsAtHome},
+      {"16 workers, windows over data that no host maps", 0.9,
+       [] { return Steady(InWindows(0), 10, 60); }},
       {"64 workers, half of them 10 times slower, with memory for 16 batches", 0.9, HalfSlow},
       {"16 workers, batches that differ by nature", 0.85, DifferByNature},
       {"4 workers, batches of 1 ms", 0.95, [] { return Steady(Tiny(0.001), 0, 5000); }},

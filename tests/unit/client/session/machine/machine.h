@@ -91,6 +91,7 @@ class Machine {
     Duration read_timeout{0};
     std::string address = "dispatcher:1";
     std::string host_id = "trainer";
+    std::uint64_t window_units = 0;
   };
 
   Machine() : Machine(Options()) {}
@@ -151,6 +152,7 @@ class Machine {
     ToProto(options.start, welcome.mutable_start());
     ToProto(options.steps, welcome.mutable_spec()->mutable_steps());
     welcome.mutable_spec()->set_max_batch_bytes(options.max_batch_bytes);
+    welcome.mutable_spec()->set_window_units(options.window_units);
     return welcome;
   }
 

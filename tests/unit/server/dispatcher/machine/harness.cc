@@ -15,11 +15,12 @@ namespace {
 class FakeFacts final : public PlanFacts {
  public:
   FakeFacts(std::vector<PlanDataset> datasets, std::vector<v1::Branch> branches, std::string text,
-            StepOptions steps)
+            StepOptions steps, std::uint64_t window)
       : datasets_(std::move(datasets)),
         branches_(std::move(branches)),
         text_(std::move(text)),
-        steps_(steps) {
+        steps_(steps),
+        window_(window) {
     std::vector<Digest128> digests;
     for (const PlanDataset& dataset : datasets_) digests.push_back(dataset.digest);
     fingerprint_ = {JointDigest(digests), Xxh3(text_)};
@@ -33,6 +34,7 @@ class FakeFacts final : public PlanFacts {
     return none;
   }
   const std::string& static_digest() const override { return static_digest_; }
+  std::uint64_t window_units() const override { return window_; }
   Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
     StepOptions options = steps_;
     options.world_size = world_size;
@@ -45,6 +47,7 @@ class FakeFacts final : public PlanFacts {
     spec.add_drop_reasons("torn");  // a reason of the dataset's kind alone
     spec.mutable_steps()->set_world_size(world_size);
     spec.mutable_branches()->Assign(branches_.begin(), branches_.end());
+    spec.set_window_units(window_);
     return spec;
   }
 
@@ -53,6 +56,7 @@ class FakeFacts final : public PlanFacts {
   std::vector<v1::Branch> branches_;
   std::string text_;
   StepOptions steps_;
+  std::uint64_t window_;
   Fingerprint fingerprint_;
   std::string static_digest_ = std::string(32, '5');
 };
@@ -136,7 +140,8 @@ Result<std::shared_ptr<const PlanFacts>> CompileFake(
                   .size = number("size"),
                   .global_size = number("global_size"),
                   .keep = number("keep") != 0,
-                  .unit_rows = static_cast<std::uint32_t>(number("unit_rows"))}));
+                  .unit_rows = static_cast<std::uint32_t>(number("unit_rows"))},
+      number("window")));
 }
 
 v1::Hello MakeHello(const HelloOptions& o) {
