@@ -279,7 +279,7 @@ TEST_CASE("a worker that failed long ago and is no member is forgotten", "[sessi
   m.Break(1, Unavailable("killed"));
   m.List({2});
   CHECK(m.state->workers().all().size() == 2);
-  m.PassAttached(601 * kSecond);
+  m.PassAttached(WorkerBook::kForgetUnused + 2 * Supply::kForgetEvery);
   CHECK(m.state->workers().all().size() == 1);
   CHECK(m.state->workers().Find(Number{10, 2}) != nullptr);
 }
