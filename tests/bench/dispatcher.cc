@@ -281,7 +281,7 @@ Status Run(const FleetOptions& options, int rounds, const WireOptions& over_grpc
   print.Line("dispatcher's CPU while paced", wire->paced_cpu, "cores");
   print.Line("a report, with all else, gRPC", wire->paced_cpu / wire->paced_rate, "CPU s");
   print.Line("CPU of the load while paced", wire->load_cpu, "cores");
-  print.Line("CPU of other programs while paced", wire->other_cpu, "cores");
+  print.Line("CPU of other programs while paced", std::max(0.0, wire->other_cpu), "cores");
   print.Line("worker, gRPC", wire->worker_bytes, "B");
   print.Line("consumer, gRPC", wire->consumer_bytes, "B");
   return OkStatus();

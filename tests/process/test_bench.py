@@ -123,6 +123,34 @@ def test_a_rival_whose_counterpart_is_not_built_stands_alone():
     check(name == f"{rival.ours.plot}.svg" and ">Millrace<" not in svg, svg)
 
 
+def test_the_figures_of_one_part_are_renewed_alone():
+    from runner import document
+    block = """when and where.
+
+| what | min |
+|---|---|
+| **(a) one** |  |
+| x | 1 |
+| **(b) two** |  |
+| y | 2 |
+
+| rival | min |
+|---|---|
+| z | 3 |
+
+![plot](plots/plot.svg)"""
+    table = "| what | min |\n|---|---|\n| **(b) two** |  |\n| y | 5 |\n| new | 6 |"
+    new = document.with_parts(block, "later.", table, ["b"])
+    check(new == block.replace("where.", "where.\n\nParts b: later.")
+          .replace("| y | 2 |", "| y | 5 |\n| new | 6 |"), new)
+    check(document.with_parts(new, "later.", table, ["b"]) == new, "not stable")
+    try:
+        document.with_parts(block, "later.", table.replace("(b) two", "(c) three"), ["c"])
+        check(False, "a section that the document lacks was put into it")
+    except ValueError as error:
+        check("(c) three" in str(error), str(error))
+
+
 def test_only_the_marked_block_of_a_document_changes():
     from runner import document
     text = f"before\n{document.BEGIN}\nold\n{document.END}\nafter\n"

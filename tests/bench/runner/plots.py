@@ -16,7 +16,7 @@ COLOURS = {"ours": "#3b6ea5", "rival": "#a5673b"}
 
 def bars(title, unit, rows, logarithmic=False):
     """`rows`: dicts with name, min, median, max, and maybe limit and kind (a key of COLOURS)."""
-    values = [v for row in rows for v in (row["min"], row["max"], row.get("limit")) if v]
+    values = [v for row in rows for v in (row["min"], row["max"], row.get("limit") or 0) if v > 0]
     high = max(values, default=1)
     low = min(values, default=1)
     span = WIDTH - LABEL - 90

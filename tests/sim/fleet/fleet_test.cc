@@ -53,7 +53,7 @@ TEST_CASE(
     "under a steady load hardly anything changes, and loops wait no more than with the best "
     "pinned settings",
     "[fleet][tune]") {
-  const FleetSetup setup = Quick(10, 2, 4);
+  const FleetSetup setup = Quick(5, 2, 2);
   const Figures best = BestPinned(setup, {1, 2, 4}, {2, 16, 67}, seconds(10), seconds(20));
   CHECK(best.waiting < 0.01);
   FleetWorld fleet(setup);
@@ -68,7 +68,7 @@ TEST_CASE(
 
 TEST_CASE("settings follow the time of a step within half a minute, and do not swing",
           "[fleet][tune]") {
-  const FleetSetup quick = Quick(50, 2, 20);
+  const FleetSetup quick = Quick(25, 2, 10);
   const double best =
       BestPinned(quick, {2, 4}, {16, 67}, seconds(6), seconds(6)).batches_per_second;
   FleetSetup slow = quick;
