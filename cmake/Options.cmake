@@ -25,9 +25,9 @@ if(MILLRACE_CCACHE)
     CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros ${MILLRACE_CCACHE})
 endif()
 
-# -O1 compiles in three quarters of the time that -O2 takes. What runs for each batch or example has
-# -O2 or more (HOT of millrace_module).
-set(CMAKE_CXX_FLAGS_RELEASE "-O1 -g1 -DNDEBUG")
+# -Og compiles in less than two thirds of the time that -O2 takes. What runs for each batch or example
+# has -O2 or more (HOT of millrace_module).
+set(CMAKE_CXX_FLAGS_RELEASE "-Og -g1 -DNDEBUG")
 set(MILLRACE_HOT_OPTIONS $<$<CONFIG:Release>:-O2>)
 
 add_library(millrace_options INTERFACE)
