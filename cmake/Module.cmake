@@ -111,7 +111,9 @@ function(millrace_module name)
     endforeach()
     millrace_link(millrace_${name}_mutants "${mutants}" "${arg_LIBRARIES}")
     target_compile_definitions(millrace_${name}_mutants PUBLIC MILLRACE_MUTANTS)
-    millrace_use_common_headers(millrace_${name}_mutants millrace_common_headers)
+    millrace_use_common_headers(millrace_${name}_mutants millrace_common_headers_hot)
+    # Simulators do nothing else.
+    target_compile_options(millrace_${name}_mutants PRIVATE ${MILLRACE_HOT_OPTIONS})
   endif()
 endfunction()
 

@@ -11,10 +11,10 @@ def test_a_drained_worker_ends_empty_and_its_consumers_go_on_elsewhere():
     with cluster(DATA) as c:
         c.dispatcher()
         leaving = c.worker(extra=["--name", "leaving"])
-        c.worker(extra=["--name", "staying"])
         consumer = c.consumer(2, epochs=0, extra=SLOW)
-        wait_for(lambda: all(int(w["sent_batches"]) for w in c.status()["workers"]) and
-                 len(c.status()["workers"]) == 2, "not both send batches", consumer.popen)
+        wait_for(lambda: c.delivered(consumer.log), "no batches", consumer.popen)
+        c.worker(extra=["--name", "staying"])
+        wait_for(lambda: len(c.status()["workers"]) == 2, "no second worker", consumer.popen)
         out = c.run("drain", "leaving", "--address", c.address, "--timeout", "600")
         check("leaving is empty" in out, out)
         state = {w["name"]: w for w in c.status()["workers"]}

@@ -13,15 +13,26 @@
 #include "server/pipeline/text/pipeline.h"
 
 namespace millrace {
+namespace {
+
+/// Whether the canonical text shows the parameter.
+bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params) {
+  const bool shows_presence = stage.optional && parameter.name == stage.parameters.front().name;
+  return shows_presence || !params.IsDefault(parameter);
+}
+
+/// How a place to run is written; empty for any.
+std::string_view RunPlaceName(RunPlace place) {
+  if (place == RunPlace::kWorker) return "worker";
+  if (place == RunPlace::kConsumer) return "consumer";
+  return "";
+}
+
+}  // namespace
 
 std::string CanonicalKey(const StageType& stage, const Parameter& parameter) {
   if (stage.scalar && parameter.name == stage.parameters.front().name) return stage.name;
   return fmt::format("{}.{}", stage.name, parameter.name);
-}
-
-bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params) {
-  const bool shows_presence = stage.optional && parameter.name == stage.parameters.front().name;
-  return shows_presence || !params.IsDefault(parameter);
 }
 
 std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params,
@@ -37,12 +48,6 @@ std::vector<std::string> CanonicalLines(const StageType& stage, const Params& pa
                                 FormatParamValue(parameter, params.values().at(parameter.name))));
   }
   return lines;
-}
-
-std::string_view RunPlaceName(RunPlace place) {
-  if (place == RunPlace::kWorker) return "worker";
-  if (place == RunPlace::kConsumer) return "consumer";
-  return "";
 }
 
 std::string FormatDefinition(const TensorDefinition& definition, const OperationType& operation) {

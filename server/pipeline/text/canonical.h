@@ -19,11 +19,6 @@ struct StageConfig;
 /// For example "closure.order". The first parameter of a scalar stage is its name alone.
 std::string CanonicalKey(const StageType& stage, const Parameter& parameter);
 
-/// Whether the canonical text shows the parameter. It does if the value differs from the default
-/// for the pipeline's source, or if the parameter is the first one of an optional stage: it then
-/// shows that the stage is present.
-bool IsCanonical(const StageType& stage, const Parameter& parameter, const Params& params);
-
 enum class CanonicalScope : std::uint8_t {
   kAll,
   kOrder,  // leaves out what keeps every example in its place (exclude, tensors, output, pad)
@@ -31,12 +26,10 @@ enum class CanonicalScope : std::uint8_t {
 };
 
 /// The stage's part of the canonical text: `key=value` lines without newlines, one for each
-/// parameter that IsCanonical accepts and the scope has, and one for a version above 1.
+/// parameter of the scope that differs from its default for the pipeline's source, and one for a
+/// version above 1. The first parameter of an optional stage shows that the stage is present.
 std::vector<std::string> CanonicalLines(const StageType& stage, const Params& params,
                                         CanonicalScope scope = CanonicalScope::kAll);
-
-/// How a place to run is written, "worker" or "consumer"; empty for any.
-std::string_view RunPlaceName(RunPlace place);
 
 /// A definition as one line of YAML: the operation with its inputs or, if its text names them, the
 /// text; then the parameters that differ from their defaults, and the place, sorted.

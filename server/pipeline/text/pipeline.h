@@ -21,10 +21,6 @@
 
 namespace millrace {
 
-namespace v1 {
-class Pipeline;
-}
-
 /// Whether a text can be a dataset id: 1 to 128 letters, digits, dots, hyphens and underscores.
 bool IsDatasetId(std::string_view text);
 inline constexpr std::string_view kDatasetIdRule =
@@ -102,9 +98,6 @@ class Pipeline {
   /// The digest of all that decides what is built of an example, whatever order and selection: of
   /// the source and of what its kind and the workers' stages add.
   Digest128 build_digest() const { return build_digest_; }
-
-  /// The canonical graph of stages (millrace/v1/pipeline.proto).
-  v1::Pipeline ToProto() const;
 
  private:
   friend class PipelineParser;

@@ -4,7 +4,6 @@
 
 #include "tests/unit/server/pipeline/text/pipeline_text.h"
 
-#include "millrace/v1/pipeline.pb.h"
 #include "server/dataset/coq/source/coq_columns.h"
 #include "server/dataset/coq/source/coq_parts.h"
 #include "server/pipeline/closure/closure_parts.h"
@@ -269,33 +268,6 @@ TEST_CASE("the smallest pipeline gives parts with the defaults of the options", 
   CHECK(parts.Get<CoqFieldsPart>().global_context == untouched.Get<CoqFieldsPart>().global_context);
   CHECK(parts.Get<BatchPart>().size == 8);
   CHECK_FALSE(parts.Get<BatchPart>().keep);
-}
-
-TEST_CASE("the message of a pipeline holds its chain of stages", "[stage]") {
-  const Pipeline pipeline = MustParse(
-      Minimal("split: {method: file_prefix, prefixes: [[b, a], [c]], take: [2, 1]}\nshuffle: {}\n"
-              "closure: {order: dfs, stop_at_definitions: false, max_subgraph_size: 9}\n"
-              "exclude: {files: [x]}\n"));
-  const v1::Pipeline proto = pipeline.ToProto();
-  CHECK(proto.semantics() == kSemantics);
-  CHECK(proto.dataset() == "d");
-  CHECK(proto.digest() == pipeline.digest().ToHex());
-  CHECK(proto.order_digest() == pipeline.order_digest().ToHex());
-  REQUIRE(proto.stages_size() == static_cast<int>(pipeline.stages().size()));
-  CHECK(proto.stages(0).inputs_size() == 0);
-  const v1::Stage& split = proto.stages(1);
-  CHECK(split.type() == "split");
-  CHECK(split.inputs(0) == 0);
-  CHECK(split.fingerprint() == pipeline.stages()[1].fingerprint);
-  CHECK(split.parameters().at("method").name() == "file_prefix");
-  CHECK(split.parameters().at("take").integers().values(1) == 2);
-  CHECK(split.parameters().at("prefixes").name_lists().values(0).values(1) == "b");
-  CHECK(proto.stages(3).parameters().at("seed").integer() == 0);
-  CHECK(proto.stages(4).place() == "worker");
-  CHECK(proto.stages(4).parameters().at("max_subgraph_size").integer() == 9);
-  CHECK(proto.stages(4).parameters().at("stop_at_definitions").has_boolean());
-  CHECK(proto.stages(5).parameters().empty());
-  CHECK(proto.stages(8).parameters().at("files").names().values(0) == "x");
 }
 
 }  // namespace millrace::test

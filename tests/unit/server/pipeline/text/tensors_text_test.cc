@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "millrace/v1/pipeline.pb.h"
 #include "server/pipeline/graph/plan_parts.h"
 #include "tests/unit/server/pipeline/text/pipeline_text.h"
 
@@ -172,7 +171,6 @@ TEST_CASE("the version of an operation is in the canonical text", "[tensors]") {
       {Minimal("tensors: {a: {newer_bits: d}}\n"), "", {}, "p.yaml"}, ProductStages(), table);
   REQUIRE(pipeline.status() == OkStatus());
   CHECK(LinesOfTensors(*pipeline) == "tensors.a={newer_bits: \"d\"}\ntensors.a@version=2\n");
-  CHECK(pipeline->ToProto().tensors(0).definition().version() == 2);
 }
 
 TEST_CASE("a later layer changes keys of a definition, or replaces it", "[tensors]") {
@@ -366,12 +364,6 @@ TEST_CASE("pad.graph has the size of every batch of graphs, and is about no tens
   CHECK(MustParse(Minimal("pad.graph.nodes: 1\npad.graph.edges: 0\npad.graph.graphs: 1\n"))
             .tensors()
             .graph_pad == GraphPad{1, 0, 1});
-  // The message has the pads in the order of their names.
-  const v1::Pipeline proto = MustParse(padded).ToProto();
-  REQUIRE(proto.pads_size() == 3);
-  CHECK(proto.pads(1).name() == "graph");
-  CHECK(proto.pads(1).params_size() == 3);
-  CHECK(proto.pads(1).params(0).integer() == 256);
 }
 
 TEST_CASE("errors in pad.graph have their place", "[tensors]") {
@@ -456,20 +448,13 @@ TEST_CASE("a pipeline defines at most 1024 tensors", "[tensors]") {
         "p.yaml:1030:10: tensors: expected at most 1024 definitions");
 }
 
-TEST_CASE("the tensors of a pipeline are a part of its plan, and of its message", "[tensors]") {
+TEST_CASE("the tensors of a pipeline are a part of its plan", "[tensors]") {
   const Pipeline pipeline =
       MustParse(Minimal("tensors: {a: {bits: d, order: lsb, at: worker}}\n"
                         "output: [a]\npad: {a: {to: 3}}\n"));
   const TensorsPart part = PlanParts::FromPipeline(pipeline)->Get<TensorsPart>();
   CHECK(part.definitions.size() == 1);
   CHECK(part.origins.contains("tensors.a.order"));
-  const v1::Pipeline proto = pipeline.ToProto();
-  REQUIRE(proto.tensors_size() == 1);
-  CHECK(proto.tensors(0).definition().operation() == "bits");
-  CHECK(proto.tensors(0).definition().params(0).text() == "lsb");
-  CHECK(proto.tensors(0).at() == "worker");
-  CHECK(proto.output(0) == "a");
-  CHECK(proto.pads(0).params(0).integer() == 3);
 }
 
 namespace {
