@@ -55,7 +55,8 @@ void Dealing::Estimate(Member& member) const {
     return;
   }
   const double split = std::max(1.0, word.split);
-  const double turns = std::max(1 / split, static_cast<double>(member.open + member.left + 1) / member.threads);
+  const auto builds = static_cast<double>(member.open + member.left + 1);
+  const double turns = std::max(1 / split, builds / member.threads);
   member.finish =
       member.link->stream.round_trip + member.lag + (member.batch_seconds + member.lag) * turns;
 }

@@ -70,11 +70,15 @@ bool WorkerMachine::TurnChanged(const Figures& figures, const Figures& said, dou
   return std::abs(*figures.turn_seconds - expected) > kTurnWorthSaying * figures.batch_ms / 1e3;
 }
 
+Duration WorkerMachine::AliveSpacing() const {
+  return std::clamp<Duration>(kAliveSpacingOfStream * streams_.size(), kAliveSpacing, kAlivePeriod);
+}
+
 void WorkerMachine::NoteChanges(StreamId id, StreamEntry& stream, Time now) {
   if (queue_.Changes(id) == stream.changes_said) return;
   if (queue_.Owed(id) == 0 && queue_.TwinRuns(id).empty()) {
     stream.changes_said = queue_.Changes(id);  // the batches have gone out, and said so themselves
-  } else if (now - stream.alive_said >= kAliveSpacing) {
+  } else if (now - stream.alive_said >= AliveSpacing()) {
     stream.alive_due = true;
   }
 }
@@ -82,7 +86,7 @@ void WorkerMachine::NoteChanges(StreamId id, StreamEntry& stream, Time now) {
 bool WorkerMachine::AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const {
   if (stream.alive_due || now - stream.last_write >= kAlivePeriod) return true;
   if (now - stream.wants_heard >= kWantsSilence && !stream.deaf_said) return true;
-  if (now - stream.alive_said < kAliveSpacing) return false;
+  if (now - stream.alive_said < AliveSpacing()) return false;
   const Figures figures = FiguresOf(id, stream, now);
   const Figures& said = stream.figures;
   const double least = said.batch_ms == 0 ? 0 : std::max(kWorthSayingMs, kWorthSaying * said.batch_ms);

@@ -49,8 +49,10 @@ class WorkerMachine {
   using StreamId = BuildQueue::StreamId;
 
   static constexpr Duration kAlivePeriod = std::chrono::seconds(1);
-  /// What an Alive says on a stream may change this often.
+  /// What an Alive says on a stream may change this often: what many streams hear more often, their
+  /// consumers and this process have no time for.
   static constexpr Duration kAliveSpacing = std::chrono::milliseconds(50);
+  static constexpr Duration kAliveSpacingOfStream = std::chrono::milliseconds(1);
   static constexpr Duration kReportPeriod = std::chrono::seconds(1);
   static constexpr Duration kLookPeriod = std::chrono::seconds(1);
   static constexpr Duration kCompileAgain = std::chrono::seconds(2);
@@ -270,6 +272,7 @@ class WorkerMachine {
   void ShareWith(StreamId id, StreamEntry& stream, Time now);
   /// Sees whether there is something to tell of what is built and being built. A batch that goes out
   /// between two ticks is told by itself.
+  Duration AliveSpacing() const;
   void NoteChanges(StreamId id, StreamEntry& stream, Time now);
   bool AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const;
   void SendAlive(StreamId id, StreamEntry& stream, Time now);

@@ -23,7 +23,7 @@ v1::DatasetState FleetDataset();
 v1::PipelineText FleetPipeline(const FleetSetup& setup, std::size_t job);
 /// The job whose plan has this fingerprint, as text.
 std::uint64_t JobOfPlan(const std::string& fingerprint);
-/// What a pipeline of FleetPipeline compiles to.
+/// The plan that a pipeline of FleetPipeline compiles to.
 std::shared_ptr<const PlanFacts> CompileFleetPlan(const v1::PipelineText& pipeline);
 
 }  // namespace millrace::sim

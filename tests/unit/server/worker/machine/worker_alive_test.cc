@@ -101,6 +101,21 @@ TEST_CASE("a worker says what has changed, at most every 50 ms", "[worker][alive
   CHECK(later->batches_sent() == 1);
 }
 
+TEST_CASE("of many streams each is told of changes less often", "[worker][alive]") {
+  Machine m;
+  for (WorkerMachine::StreamId stream = 1000; stream < 1299; ++stream) {
+    REQUIRE(m.state.OnStreamOpened(stream, {"one of many"}).ok());
+  }
+  m.Wants(4);
+  m.Parts();
+  REQUIRE(m.state.NextBuild(m.now));
+  CHECK_FALSE(m.AliveAfter(100 * kMs));
+  CHECK_FALSE(m.AliveAfter(190 * kMs));
+  const auto building = m.AliveAfter(20 * kMs);  // 1 ms for each of 300 streams
+  REQUIRE(building);
+  CHECK(building->alive().building_size() == 1);
+}
+
 TEST_CASE("no age is negative", "[worker][alive]") {
   Machine m;
   m.Wants(2);
