@@ -1,19 +1,22 @@
-# millrace_module(NAME [PURE | MACHINE] [OWN_LIBRARY] [MODULES ...] [LIBRARIES ...] [HOT ...]
-#                 [ALONE ...])
-# makes the library millrace_NAME from the sources in the current folder, without main.cc.
-# Sub-folders are modules of their own. The module may include headers of the project's MODULES;
-# LIBRARIES come from outside. A folder without sources gives an interface library.
+# millrace_floor(ROOMS ...) begins a floor of the house: the folders of its rooms, with all below
+# them. Rooms know rooms of the floors before it, and none of its own floor.
 #
-# Dependencies run one way. A module sees only modules that were declared before it; common/ sees
-# only common/, and the client library never sees server/. The build compares every #include of the
-# module with MODULES (check_includes.cmake).
+# millrace_module(NAME FOLDER [PURE | MACHINE] [OWN_HOT_LIBRARY] [MODULES ...] [LIBRARIES ...]
+#                 [HOT ...] [ALONE ...])
+# makes the library millrace_NAME from the sources in FOLDER, without main.cc. Sub-folders are
+# modules of their own. The module may include headers of the project's MODULES; LIBRARIES come from
+# outside. A folder without sources gives an interface library.
+#
+# Dependencies run one way. A module sees only modules that were declared before it, in its own room
+# or on a floor below; the client library never sees server/, nor server/ the client. The build
+# compares every #include of the module with MODULES (check_includes.cmake).
 #
 # HOT: the sources that run for each batch or each example, or ALL. They are optimised more
 # (MILLRACE_HOT_OPTIONS).
 # ALONE: sources that are compiled by themselves, because they have options of their own or are
 # generated.
-# OWN_LIBRARY: MILLRACE_FAST_BUILD joins no source of the module with those of another module, for
-# example because the library has options of its own.
+# OWN_HOT_LIBRARY: MILLRACE_FAST_BUILD joins no hot source of the module with those of another
+# module, for example because their library has options of its own.
 #
 # HOT sources that are not joined are in a library of their own, millrace_NAME_hot.
 #
@@ -25,24 +28,35 @@
 set_property(GLOBAL PROPERTY MILLRACE_PURE proto)
 foreach(module proto services coq_schema)
   set_property(GLOBAL PROPERTY MILLRACE_DIR_${module} proto)
+  set_property(GLOBAL PROPERTY MILLRACE_ROOM_${module} proto)
+  set_property(GLOBAL PROPERTY MILLRACE_FLOOR_${module} 0)
 endforeach()
 
-function(millrace_module name)
-  cmake_parse_arguments(arg "PURE;MACHINE;OWN_LIBRARY" "" "MODULES;LIBRARIES;HOT;ALONE" ${ARGN})
-  file(RELATIVE_PATH dir ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
-  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+set_property(GLOBAL PROPERTY MILLRACE_FLOOR 0)
+
+function(millrace_floor)
+  get_property(floor GLOBAL PROPERTY MILLRACE_FLOOR)
+  math(EXPR floor "${floor} + 1")
+  set_property(GLOBAL PROPERTY MILLRACE_FLOOR ${floor})
+  set_property(GLOBAL PROPERTY MILLRACE_ROOMS_OF_FLOOR ${ARGN})
+endfunction()
+
+function(millrace_module name dir)
+  cmake_parse_arguments(arg "PURE;MACHINE;OWN_HOT_LIBRARY" "" "MODULES;LIBRARIES;HOT;ALONE" ${ARGN})
+  set(folder ${PROJECT_SOURCE_DIR}/${dir})
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/main\\.cc$")  # main.cc is a program next to the module
   if(arg_MACHINE)
     set(arg_PURE TRUE)
   endif()
-  millrace_check_layers(${name} "${dir}" "${arg_MODULES}" "${arg_PURE}")
+  millrace_check_floors(${name} "${dir}" "${arg_MODULES}" "${arg_PURE}")
 
   list(TRANSFORM arg_MODULES PREPEND millrace_ OUTPUT_VARIABLE modules)
   if(arg_HOT STREQUAL "ALL")
     set(arg_HOT ${sources})
   endif()
   foreach(list arg_HOT arg_ALONE)
-    list(TRANSFORM ${list} PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" REGEX "^[^/]")
+    list(TRANSFORM ${list} PREPEND "${folder}/" REGEX "^[^/]")
   endforeach()
   # What is joined with other modules, and what goes into libraries of this module.
   set(cold ${sources} ${arg_ALONE})
@@ -51,15 +65,16 @@ function(millrace_module name)
   set(hot ${arg_HOT})
   set(own_cold ${cold})
   set(own_hot ${hot})
-  if(MILLRACE_FAST_BUILD AND NOT arg_OWN_LIBRARY)
-    list(REMOVE_ITEM cold ${arg_ALONE} "")
-    list(REMOVE_ITEM hot ${arg_ALONE} "")
-    list(REMOVE_ITEM own_cold ${cold} "")
-    list(REMOVE_ITEM own_hot ${hot} "")
-  else()
+  if(NOT MILLRACE_FAST_BUILD)
     set(cold "")
+  endif()
+  if(NOT MILLRACE_FAST_BUILD OR arg_OWN_HOT_LIBRARY)
     set(hot "")
   endif()
+  list(REMOVE_ITEM cold ${arg_ALONE} "")
+  list(REMOVE_ITEM hot ${arg_ALONE} "")
+  list(REMOVE_ITEM own_cold ${cold} "")
+  list(REMOVE_ITEM own_hot ${hot} "")
   if(arg_ALONE)
     set_source_files_properties(${arg_ALONE} PROPERTIES
       SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
@@ -89,6 +104,10 @@ function(millrace_module name)
   add_library(millrace::${name} ALIAS millrace_${name})
   set_target_properties(millrace_${name} PROPERTIES EXPORT_NAME ${name})
   set_property(GLOBAL PROPERTY MILLRACE_DIR_${name} ${dir})
+  millrace_room_of(${dir} room)
+  get_property(floor GLOBAL PROPERTY MILLRACE_FLOOR)
+  set_property(GLOBAL PROPERTY MILLRACE_ROOM_${name} ${room})
+  set_property(GLOBAL PROPERTY MILLRACE_FLOOR_${name} ${floor})
   if(arg_PURE)
     set_property(GLOBAL APPEND PROPERTY MILLRACE_PURE ${name})
   endif()
@@ -140,8 +159,22 @@ function(millrace_include_from_root target scope)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/millrace>)
 endfunction()
 
+# The room of the present floor that a folder lies in.
+function(millrace_room_of dir room)
+  get_property(rooms GLOBAL PROPERTY MILLRACE_ROOMS_OF_FLOOR)
+  foreach(candidate ${rooms})
+    if("${dir}/" MATCHES "^${candidate}/")
+      set(${room} ${candidate} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "${dir} is in none of the rooms of its floor: ${rooms}")
+endfunction()
+
 # Fails if the module in `dir` may not see one of `modules`.
-function(millrace_check_layers name dir modules pure)
+function(millrace_check_floors name dir modules pure)
+  millrace_room_of(${dir} room)
+  get_property(floor GLOBAL PROPERTY MILLRACE_FLOOR)
   get_property(pure_modules GLOBAL PROPERTY MILLRACE_PURE)
   foreach(module ${modules})
     if(NOT TARGET millrace_${module})
@@ -149,10 +182,13 @@ function(millrace_check_layers name dir modules pure)
                           "and ${module} is not declared before ${name}")
     endif()
     get_property(seen GLOBAL PROPERTY MILLRACE_DIR_${module})
-    if(dir MATCHES "^common/" AND seen MATCHES "^(server|client)/")
-      message(FATAL_ERROR "module ${name} must not see ${module}: common/ sees only common/")
+    get_property(seen_room GLOBAL PROPERTY MILLRACE_ROOM_${module})
+    get_property(seen_floor GLOBAL PROPERTY MILLRACE_FLOOR_${module})
+    if(seen_floor EQUAL floor AND NOT seen_room STREQUAL room)
+      message(FATAL_ERROR "module ${name} must not see ${module}: ${room} and ${seen_room} are rooms "
+                          "of the same floor")
     endif()
-    if(dir MATCHES "^client/(session|device|cuda|viz)" AND seen MATCHES "^server/")
+    if(room STREQUAL client AND seen MATCHES "^server/")
       message(FATAL_ERROR "module ${name} must not see ${module}: the client library sees no server")
     endif()
     if(dir MATCHES "^server/" AND seen MATCHES "^client/")
@@ -184,4 +220,15 @@ function(millrace_check_includes name dir modules target pure)
     DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/check_includes.cmake VERBATIM)
   add_custom_target(check_includes_${name} ALL DEPENDS ${stamp})
   add_dependencies(${target} check_includes_${name})
+endfunction()
+
+# millrace_embed(NAME FILES SCRIPT): the variable NAME names a source that SCRIPT writes from the
+# files of a pattern, which is a path with wildcards.
+function(millrace_embed name pattern script)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${pattern})
+  set(source ${PROJECT_BINARY_DIR}/${name}.cc)
+  add_custom_command(OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DOUT=${source} -P ${PROJECT_SOURCE_DIR}/${script}
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/${script} VERBATIM)
+  set(${name} ${source} PARENT_SCOPE)
 endfunction()

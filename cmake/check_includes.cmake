@@ -15,7 +15,7 @@ foreach(file ${FILES})
     get_filename_component(folder ${header} DIRECTORY)
     if(NOT folder IN_LIST ALLOWED)
       message(FATAL_ERROR "${file}: module ${MODULE} must not include ${header} "
-                          "(allowed: ${ALLOWED}): add its module to MODULES, if the layers allow it")
+                          "(allowed: ${ALLOWED}): add its module to MODULES in cmake/Rooms.cmake, if the floors allow it")
     endif()
   endforeach()
 endforeach()

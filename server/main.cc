@@ -30,6 +30,7 @@
 #include "common/system/stderr_logger.h"
 #include "common/system/ticker.h"
 #include "common/transport/grpc/grpc_log.h"
+#include "server/catalog/product_kinds.h"
 #include "server/daemon/config_file.h"
 #include "server/daemon/daemon.h"
 #include "server/daemon/last_words.h"
@@ -38,7 +39,6 @@
 #include "server/daemon/service_manager.h"
 #include "server/daemon/shutdown_limit.h"
 #include "server/daemon/start_limit.h"
-#include "server/dataset/kinds/product_kinds.h"
 #include "server/files/sigbus_guard.h"
 #include "server/state/sqlite/sqlite_backup.h"
 

@@ -4,8 +4,8 @@
 
 #include "common/base/hash.h"
 #include "common/system/stderr_logger.h"
-#include "server/dataset/python/python_dataset.h"
-#include "server/pipeline/operations/stage_table.h"
+#include "server/kinds/python/python_dataset.h"
+#include "server/plan/stage_table.h"
 #include "server/plugin/plugin_config.h"
 
 namespace millrace {

@@ -11,10 +11,10 @@
 #include <utility>
 
 #include "common/base/result.h"
-#include "server/pipeline/graph/plan_parts.h"
-#include "server/pipeline/plan_library.h"
-#include "server/pipeline/text/pipeline.h"
+#include "server/plan/plan_library.h"
+#include "server/plan/text/pipeline.h"
 #include "server/plugin/plugin_registry.h"
+#include "server/source/plan_parts.h"
 
 namespace millrace {
 

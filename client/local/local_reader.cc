@@ -10,7 +10,7 @@
 #include "common/epoch/cursor.h"
 #include "common/expand/expand.h"
 #include "common/transport/convert/tables.h"
-#include "server/dataset/source.h"
+#include "server/source/source.h"
 
 namespace millrace {
 

@@ -18,7 +18,7 @@
 #include "common/base/tables.h"
 #include "common/batch/batch.h"
 #include "common/system/mutex.h"
-#include "server/pipeline/plan.h"
+#include "server/plan/plan.h"
 
 namespace millrace {
 

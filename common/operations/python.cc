@@ -1,6 +1,6 @@
 // python: what a function of a plugin makes of other tensors, at the worker.
 //
-// A worker calls functions while it reads examples (server/pipeline/functions), because they may
+// A worker calls functions while it reads examples (server/plan/tensors), because they may
 // drop examples and are often worth keeping in a cache. So a graph of tensors never has this
 // operation: to it, what a function makes is a tensor of the source.
 

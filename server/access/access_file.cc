@@ -11,8 +11,7 @@
 #include "common/security/file_look.h"
 #include "common/security/token.h"
 #include "common/system/read_text.h"
-#include "server/pipeline/text/param_value.h"
-#include "server/pipeline/text/yaml_reader.h"
+#include "server/yaml/yaml_reader.h"
 
 namespace millrace {
 namespace {

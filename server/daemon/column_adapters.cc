@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 
 #include "common/base/protocol_limits.h"
-#include "server/pipeline/columns/column_folders.h"
-#include "server/pipeline/columns/measure.h"
-#include "server/pipeline/columns/request_catcher.h"
+#include "server/plan/columns/column_folders.h"
+#include "server/plan/columns/measure.h"
+#include "server/plan/columns/request_catcher.h"
 
 namespace millrace {
 namespace {

@@ -13,9 +13,9 @@
 #include "millrace/v1/dispatcher.pb.h"
 #include "server/dispatcher/machine/column_facts.h"
 #include "server/dispatcher/service/column_keeper.h"
-#include "server/pipeline/columns/fetched_columns.h"
-#include "server/pipeline/columns/kept_columns.h"
-#include "server/pipeline/plan_library.h"
+#include "server/plan/columns/fetched_columns.h"
+#include "server/plan/columns/kept_columns.h"
+#include "server/plan/plan_library.h"
 #include "server/worker/service/worker_service.h"
 
 namespace millrace {

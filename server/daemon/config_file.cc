@@ -13,8 +13,8 @@
 #include "common/base/parse_number.h"
 #include "common/base/suggestion.h"
 #include "server/daemon/option_table.h"
-#include "server/pipeline/text/param_value.h"
-#include "server/pipeline/text/yaml_reader.h"
+#include "server/plan/text/param_value.h"
+#include "server/yaml/yaml_reader.h"
 #include "server/yaml/yaml_writer.h"
 
 namespace millrace {

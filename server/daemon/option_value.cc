@@ -10,8 +10,8 @@
 #include "common/base/log_level_names.h"
 #include "common/base/parse_number.h"
 #include "common/base/suggestion.h"
-#include "server/pipeline/text/param_value.h"
-#include "server/pipeline/text/pipeline.h"
+#include "server/plan/text/param_value.h"
+#include "server/plan/text/pipeline.h"
 #include "server/state/etcd/etcd_address.h"
 
 namespace millrace {

@@ -10,7 +10,7 @@
 #include "common/base/addresses.h"
 #include "server/daemon/config_file.h"
 #include "server/daemon/option_table.h"
-#include "server/pipeline/text/pipeline.h"
+#include "server/plan/text/pipeline.h"
 #include "server/state/etcd/etcd_address.h"
 
 namespace millrace {

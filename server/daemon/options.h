@@ -14,8 +14,8 @@
 #include "common/base/log.h"
 #include "common/base/result.h"
 #include "common/system/host.h"
-#include "server/dataset/dataset_kind.h"
 #include "server/plugin/plugin_config.h"
+#include "server/source/dataset_kind.h"
 
 namespace millrace {
 

@@ -1,5 +1,5 @@
-#include "server/daemon/plan_adapters.h"
 #include "server/daemon/column_adapters.h"
+#include "server/daemon/plan_adapters.h"
 #include "server/dispatcher/service/plan_compiler.h"
 
 #include <optional>

@@ -5,8 +5,8 @@
 
 #include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/plan_compiler.h"
-#include "server/pipeline/columns/kept_columns.h"
-#include "server/pipeline/plan_library.h"
+#include "server/plan/columns/kept_columns.h"
+#include "server/plan/plan_library.h"
 #include "server/plugin/plugin_registry.h"
 #include "server/worker/service/worker_service.h"
 

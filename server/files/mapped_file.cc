@@ -1,5 +1,5 @@
-#include "server/files/mapped_file.h"
 #include "common/system/errno_status.h"
+#include "server/files/mapped_file.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-# Writes OUTPUT, a source that holds the FILES as texts and defines PluginProgram().
+# Writes OUT, a source that holds the FILES as texts and defines PluginProgram().
 set(entries "")
 list(SORT FILES)
 foreach(file ${FILES})
@@ -8,7 +8,7 @@ foreach(file ${FILES})
   string(REGEX REPLACE "(\n(class|def) )" ")python\"\n      R\"python(\\1" content "${content}")
   string(APPEND entries "  files.files.push_back({\"${name}\",\n      R\"python(${content})python\"});\n")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"server/plugin/plugin_program.h\"
+file(WRITE ${OUT} "#include \"server/plugin/plugin_program.h\"
 
 namespace millrace {
 

@@ -24,9 +24,9 @@
 #include "common/batch/batch.h"
 #include "common/command_line/command_line.h"
 #include "common/system/stderr_logger.h"
-#include "server/dataset/coq/generator/generator.h"
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/pipeline/plan_library.h"
+#include "server/catalog/product_kinds.h"
+#include "server/kinds/coq/generator/generator.h"
+#include "server/plan/plan_library.h"
 #include "tests/bench/cpu_time.h"
 #include "tests/bench/report.h"
 

@@ -23,7 +23,7 @@
 #include "common/base/hash.h"
 #include "common/command_line/command_line.h"
 #include "server/files/file_io.h"
-#include "server/pipeline/cache/example_cache.h"
+#include "server/plan/cache/example_cache.h"
 #include "tests/bench/report.h"
 
 namespace millrace {

@@ -23,9 +23,9 @@
 
 #include "common/batch/batch.h"
 #include "common/command_line/command_line.h"
-#include "server/dataset/coq/coq_dataset.h"
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/pipeline/plan_library.h"
+#include "server/catalog/product_kinds.h"
+#include "server/kinds/coq/coq_dataset.h"
+#include "server/plan/plan_library.h"
 #include "tests/bench/limits.h"
 
 namespace millrace::bench {

@@ -10,7 +10,7 @@
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/steps.h"
 #include "server/dispatcher/service/plan_compiler.h"
-#include "server/pipeline/plan_outline.h"
+#include "server/plan/plan_outline.h"
 
 namespace millrace::bench {
 namespace {

@@ -22,8 +22,8 @@
 #include "common/batch/batch.h"
 #include "common/command_line/command_line.h"
 #include "common/system/host.h"
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/pipeline/plan_library.h"
+#include "server/catalog/product_kinds.h"
+#include "server/plan/plan_library.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/report.h"
 

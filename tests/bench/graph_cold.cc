@@ -20,9 +20,9 @@
 #include <fmt/core.h>
 
 #include "common/command_line/command_line.h"
-#include "server/dataset/graph/graph_dataset.h"
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/pipeline/plan_library.h"
+#include "server/catalog/product_kinds.h"
+#include "server/kinds/graph/format/graph_dataset.h"
+#include "server/plan/plan_library.h"
 #include "tests/bench/report.h"
 
 namespace millrace::bench {

@@ -4,9 +4,9 @@
 #include <span>
 #include <utility>
 
-#include "server/dataset/coq/source/edges.h"
-#include "server/dataset/graph/writer/array_writer.h"
-#include "server/dataset/graph/writer/graph_sealer.h"
+#include "server/kinds/coq/edges.h"
+#include "server/kinds/graph/writer/array_writer.h"
+#include "server/kinds/graph/writer/graph_sealer.h"
 
 namespace millrace::bench {
 namespace {

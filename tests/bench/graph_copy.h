@@ -10,7 +10,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "server/dataset/coq/coq_dataset.h"
+#include "server/kinds/coq/coq_dataset.h"
 
 namespace millrace::bench {
 

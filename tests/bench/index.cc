@@ -12,8 +12,8 @@
 #include "common/base/hash.h"
 #include "common/base/log.h"
 #include "common/command_line/command_line.h"
-#include "server/dataset/coq/index/dataset_index.h"
-#include "server/dataset/coq/index/index_store.h"
+#include "server/kinds/coq/index/dataset_index.h"
+#include "server/kinds/coq/index/index_store.h"
 #include "tests/bench/limits.h"
 #include "tests/bench/report.h"
 

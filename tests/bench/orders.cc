@@ -2,8 +2,8 @@
 // same run: one pass over the same values, and reads at random of an array of the same size.
 //
 // Every result enters the checksum, which is printed.
-#include "tests/bench/orders.h"
 #include "common/command_line/command_line.h"
+#include "tests/bench/orders.h"
 
 #include <fstream>
 #include <string>

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/dataset/random.h"
+#include "server/source/random.h"
 #include "tests/bench/cpu_time.h"
 #include "tests/bench/report.h"
 

@@ -9,8 +9,8 @@
 
 #include <fmt/core.h>
 
-#include "server/pipeline/order/bounds.h"
-#include "server/pipeline/order/classes.h"
+#include "server/plan/order/bounds.h"
+#include "server/plan/order/classes.h"
 #include "tests/bench/heap.h"
 #include "tests/bench/orders.h"
 

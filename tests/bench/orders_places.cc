@@ -10,12 +10,12 @@
 
 #include <fmt/core.h>
 
-#include "server/pipeline/order/balance_order.h"
-#include "server/pipeline/order/bounds.h"
-#include "server/pipeline/order/bucket_order.h"
-#include "server/pipeline/order/classes.h"
-#include "server/pipeline/order/mix_order.h"
-#include "server/pipeline/order/place_order.h"
+#include "server/plan/order/balance_order.h"
+#include "server/plan/order/bounds.h"
+#include "server/plan/order/bucket_order.h"
+#include "server/plan/order/classes.h"
+#include "server/plan/order/mix_order.h"
+#include "server/plan/order/place_order.h"
 #include "tests/bench/orders.h"
 
 namespace millrace::bench {

@@ -4,8 +4,8 @@
 // bytes for each example and epoch.
 //
 // Every value enters the checksum, which is printed.
-#include "common/epoch/permutation.h"
 #include "common/command_line/command_line.h"
+#include "common/epoch/permutation.h"
 
 #include <fmt/core.h>
 

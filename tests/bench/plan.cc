@@ -10,11 +10,11 @@
 #include <fmt/core.h>
 
 #include "common/command_line/command_line.h"
-#include "server/dataset/coq/coq_dataset.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
 #include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/plan_compiler.h"
-#include "server/pipeline/plan_library.h"
+#include "server/kinds/coq/coq_dataset.h"
+#include "server/plan/plan_library.h"
 #include "tests/bench/heap.h"
 #include "tests/bench/limits.h"
 

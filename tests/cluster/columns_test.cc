@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "server/dataset/graph/generator/graph_generator.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
+#include "server/kinds/graph/generator/graph_generator.h"
 #include "tests/support/patience.h"
 #include "tests/support/test_cluster.h"
 

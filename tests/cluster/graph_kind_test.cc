@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "server/dataset/graph/generator/graph_generator.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
+#include "server/kinds/graph/generator/graph_generator.h"
 #include "tests/cluster/outlives_worker.h"
 #include "tests/support/test_cluster.h"
 

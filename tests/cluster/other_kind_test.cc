@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
 #include "tests/cluster/outlives_worker.h"
 #include "tests/support/number_kind.h"
 #include "tests/support/test_cluster.h"

@@ -15,8 +15,8 @@
 
 #include "client/device/host_accelerator.h"
 #include "client/device/slot_device.h"
-#include "server/dataset/graph/generator/graph_generator.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
+#include "server/kinds/graph/generator/graph_generator.h"
 #include "tests/support/number_kind.h"
 #include "tests/support/test_cluster.h"
 

@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
 #include "tests/support/plugin_fixture.h"
 #include "tests/support/test_cluster.h"
 

@@ -1,11 +1,11 @@
 // Headers of arrays' files: .npy, and safetensors. What a header says has to lie in the file.
-#include "server/dataset/graph/format/npy_header.h"
+#include "server/kinds/graph/format/npy_header.h"
 
 #include <algorithm>
 #include <optional>
 #include <span>
 
-#include "server/dataset/graph/format/safetensors_header.h"
+#include "server/kinds/graph/format/safetensors_header.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace millrace::fuzz {

@@ -10,12 +10,12 @@
 #include <fstream>
 #include <iterator>
 
-#include "server/pipeline/cache/cache_format.h"
-#include "server/pipeline/cache/disk_cache.h"
-#include "server/pipeline/cache/segment_reader.h"
+#include "server/plan/cache/cache_format.h"
+#include "server/plan/cache/disk_cache.h"
+#include "server/plan/cache/segment_reader.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/server/pipeline/cache/made_up.h"
+#include "tests/unit/server/plan/cache/made_up.h"
 #include "tests/unit/server/state/temporary_folder.h"
 
 namespace millrace::fuzz {

@@ -1,6 +1,6 @@
 // Texts that a checkpoint contains: cursors, fingerprints, digests.
-#include "common/epoch/cursor.h"
 #include "common/base/ids.h"
+#include "common/epoch/cursor.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,14 +1,14 @@
 // A file of a dataset: framing, scan, index, and batches built from it. Beside it lies an intact
 // file, `base.bin`, on which it may depend.
-#include "server/dataset/coq/scan/graph_file.h"
+#include "server/kinds/coq/scan/graph_file.h"
 
 #include <filesystem>
 #include <fstream>
 
-#include "server/dataset/coq/coq_dataset.h"
-#include "server/dataset/coq/generator/generator.h"
-#include "server/dataset/coq/index/index_builder.h"
-#include "server/dataset/coq/scan/file_scanner.h"
+#include "server/kinds/coq/coq_dataset.h"
+#include "server/kinds/coq/generator/generator.h"
+#include "server/kinds/coq/index/index_builder.h"
+#include "server/kinds/coq/scan/file_scanner.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/plan_use.h"
 #include "tests/support/dataset_fixture.h"

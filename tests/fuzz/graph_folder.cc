@@ -4,7 +4,7 @@
 // indptr, bit 1: wide indices, bits 2 and 3: width of edge labels, bit 4: node labels, bit 5: a
 // list of roots and one of graphs, bit 6: features and targets, and places of edges, bit 7: edges
 // are delivered in both directions. The next bytes are numbers of nodes and of edges.
-#include "server/dataset/graph/graph_dataset.h"
+#include "server/kinds/graph/format/graph_dataset.h"
 
 #include <filesystem>
 #include <fstream>
@@ -13,18 +13,18 @@
 #include "common/batch/arena.h"
 #include "common/batch/batch_writer.h"
 #include "common/expand/expand.h"
-#include "server/dataset/graph/format/graph_json.h"
-#include "server/dataset/graph/graph_view.h"
-#include "server/dataset/graph/source/graph_parts.h"
-#include "server/dataset/graph/source/graph_sources.h"
-#include "server/dataset/graph/verify.h"
-#include "server/dataset/source.h"
-#include "server/pipeline/closure/closure_builder.h"
-#include "server/pipeline/closure/closure_in_turns.h"
-#include "server/pipeline/closure/closure_parts.h"
-#include "server/pipeline/closure/visited.h"
-#include "server/pipeline/graph/plan_parts.h"
-#include "server/pipeline/graph/tensors_part.h"
+#include "server/kinds/graph/format/graph_json.h"
+#include "server/kinds/graph/format/verify.h"
+#include "server/kinds/graph/graph_parts.h"
+#include "server/kinds/graph/graph_sources.h"
+#include "server/kinds/graph/graph_view.h"
+#include "server/sampling/closure_builder.h"
+#include "server/sampling/closure_in_turns.h"
+#include "server/sampling/closure_parts.h"
+#include "server/sampling/visited.h"
+#include "server/source/plan_parts.h"
+#include "server/source/source.h"
+#include "server/source/tensors_part.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/server/state/temporary_folder.h"

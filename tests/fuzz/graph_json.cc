@@ -1,5 +1,5 @@
 // The text of graph.json. What is read has to be written and read again as it is.
-#include "server/dataset/graph/format/graph_json.h"
+#include "server/kinds/graph/format/graph_json.h"
 
 #include "common/base/hash.h"
 #include "tests/fuzz/fuzz.h"

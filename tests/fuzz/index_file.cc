@@ -1,7 +1,7 @@
 // An index file that may not belong to the dataset beside it. It is opened and verified, and plans
 // are compiled over it. Unless byte 0 of an input is odd, checksums and the dataset's digest are
 // first made right, so that the checks behind them are reached too.
-#include "server/dataset/coq/index/index_format.h"
+#include "server/kinds/coq/index/index_format.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,9 +9,9 @@
 #include <fstream>
 #include <optional>
 
-#include "server/dataset/coq/coq_dataset.h"
-#include "server/dataset/coq/generator/generator.h"
-#include "server/dataset/coq/index/index_builder.h"
+#include "server/kinds/coq/coq_dataset.h"
+#include "server/kinds/coq/generator/generator.h"
+#include "server/kinds/coq/index/index_builder.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/plan_use.h"

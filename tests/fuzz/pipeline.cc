@@ -1,9 +1,9 @@
 // A pipeline as a user or a Hello brings it: text, variant and overrides, with zero bytes between
 // them.
-#include "server/pipeline/text/pipeline.h"
+#include "server/plan/text/pipeline.h"
 
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/pipeline/graph/plan_parts.h"
+#include "server/catalog/product_kinds.h"
+#include "server/source/plan_parts.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 

@@ -5,11 +5,11 @@
 
 #include "common/batch/batch.h"
 #include "common/expand/expand.h"
-#include "server/dataset/coq/kind/coq_kind.h"
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/pipeline/graph/plan_parts.h"
-#include "server/pipeline/plan.h"
-#include "server/pipeline/text/pipeline.h"
+#include "server/catalog/product_kinds.h"
+#include "server/kinds/coq/coq_kind.h"
+#include "server/plan/plan.h"
+#include "server/plan/text/pipeline.h"
+#include "server/source/plan_parts.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace millrace::fuzz {

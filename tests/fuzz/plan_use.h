@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "common/base/result.h"
-#include "server/dataset/coq/coq_dataset.h"
+#include "server/kinds/coq/coq_dataset.h"
 
 namespace millrace::fuzz {
 

@@ -1,7 +1,7 @@
 // The index of a dataset of records, which may not belong to the files beside it. It is opened and
 // verified, and every record is looked for and read. Unless byte 0 of an input is odd, sizes and
 // checksum are first made right, so that the checks behind them are reached too.
-#include "server/dataset/records/index/records_index.h"
+#include "server/kinds/records/index/records_index.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,13 +10,13 @@
 #include <iterator>
 
 #include "common/base/hash.h"
-#include "server/dataset/records/generator/records_generator.h"
-#include "server/dataset/records/index/records_index_store.h"
-#include "server/dataset/records/records_dataset.h"
-#include "server/dataset/records/source/records_source.h"
-#include "server/dataset/source.h"
-#include "server/pipeline/graph/plan_parts.h"
-#include "server/pipeline/order/order_parts.h"
+#include "server/kinds/records/generator/records_generator.h"
+#include "server/kinds/records/index/records_index_store.h"
+#include "server/kinds/records/records_dataset.h"
+#include "server/kinds/records/records_source.h"
+#include "server/source/order_parts.h"
+#include "server/source/plan_parts.h"
+#include "server/source/source.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/server/state/temporary_folder.h"

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "server/dataset/records/format/crc32c.h"
-#include "server/dataset/records/format/record_framing.h"
+#include "server/kinds/records/format/crc32c.h"
+#include "server/kinds/records/format/record_framing.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace millrace::fuzz {

@@ -1,5 +1,5 @@
 // The datasets of one simulated host, and how pipelines compile over them. It stands for the plan
-// library of a daemon and its adapters (server/pipeline/plan_library.h,
+// library of a daemon and its adapters (server/plan/plan_library.h,
 // server/daemon/plan_adapters.h).
 //
 // Plain data. Not thread-safe.

@@ -6,9 +6,9 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
-#include "server/pipeline/closure/closure_parts.h"
-#include "server/pipeline/closure/edge_groups.h"
-#include "server/pipeline/closure/visited.h"
+#include "server/sampling/closure_parts.h"
+#include "server/sampling/edge_groups.h"
+#include "server/sampling/visited.h"
 
 namespace millrace::test {
 namespace {

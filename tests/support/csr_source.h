@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "server/dataset/source.h"
-#include "server/pipeline/closure/closure_builder.h"
-#include "server/pipeline/graph/plan_parts.h"
+#include "server/sampling/closure_builder.h"
+#include "server/source/plan_parts.h"
+#include "server/source/source.h"
 
 namespace millrace::test {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/dataset/coq/index/dataset_index.h"
+#include "server/kinds/coq/index/dataset_index.h"
 
 namespace millrace::test {
 

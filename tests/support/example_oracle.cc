@@ -9,7 +9,7 @@
 
 #include <example.pb.h>
 
-#include "server/dataset/records/format/example_parser.h"
+#include "server/kinds/records/format/example_parser.h"
 
 namespace millrace::test {
 namespace {

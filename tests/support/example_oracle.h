@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/dataset/records/format/feature_values.h"
+#include "server/kinds/records/format/feature_values.h"
 
 namespace millrace::test {
 

@@ -15,7 +15,7 @@
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
 #include "common/system/mutex.h"
-#include "server/pipeline/plan.h"
+#include "server/plan/plan.h"
 
 namespace millrace::test {
 

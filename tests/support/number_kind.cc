@@ -8,10 +8,10 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
-#include "server/dataset/dataset.h"
-#include "server/dataset/source.h"
-#include "server/pipeline/graph/plan_parts.h"
-#include "server/pipeline/order/order_parts.h"
+#include "server/source/dataset.h"
+#include "server/source/order_parts.h"
+#include "server/source/plan_parts.h"
+#include "server/source/source.h"
 
 namespace millrace::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/dataset/dataset_kind.h"
+#include "server/source/dataset_kind.h"
 
 namespace millrace::test {
 

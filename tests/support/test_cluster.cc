@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "common/batch/batch.h"
+#include "server/catalog/product_kinds.h"
 #include "server/daemon/column_adapters.h"
 #include "server/daemon/plan_adapters.h"
-#include "server/dataset/coq/generator/generator.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/kinds/coq/generator/generator.h"
 #include "server/state/memory_store.h"
 
 namespace millrace::test {

@@ -19,8 +19,8 @@
 #include "common/system/mutex.h"
 #include "common/transport/in_process.h"
 #include "server/dispatcher/service/dispatcher_service.h"
-#include "server/pipeline/columns/kept_columns.h"
-#include "server/pipeline/plan_library.h"
+#include "server/plan/columns/kept_columns.h"
+#include "server/plan/plan_library.h"
 #include "server/state/state_store.h"
 #include "server/worker/service/worker_service.h"
 

@@ -16,14 +16,14 @@
 #include "client/cli/consume/batch_log.h"
 #include "client/cli/numbers.h"
 #include "client/cli/offline/describe_padding.h"
-#include "client/cli/offline/offline.h"
 #include "client/cli/offline/describe_values.h"
+#include "client/cli/offline/offline.h"
 #include "client/viz/named_graph.h"
 #include "common/base/tables.h"
 #include "common/batch/batch.h"
 #include "common/system/errno_status.h"
 #include "common/transport/convert/tables.h"
-#include "server/dataset/source.h"
+#include "server/source/source.h"
 
 namespace millrace::cli {
 namespace {

@@ -16,14 +16,14 @@
 #include "client/cli/offline/offline.h"
 #include "client/cli/progress.h"
 #include "common/operations/python_function.h"
-#include "server/dataset/python/python_dataset.h"
-#include "server/dataset/python/source/plugin_source.h"
-#include "server/pipeline/functions/function_probe.h"
-#include "server/pipeline/functions/grouped_probe.h"
-#include "server/pipeline/graph/plan_parts.h"
+#include "server/kinds/python/plugin_source.h"
+#include "server/kinds/python/python_dataset.h"
+#include "server/plan/tensors/function_probe.h"
+#include "server/plan/tensors/grouped_probe.h"
 #include "server/plugin/plugin_config.h"
 #include "server/plugin/plugin_probe.h"
 #include "server/plugin/plugin_registry.h"
+#include "server/source/plan_parts.h"
 
 namespace millrace::cli {
 namespace {

@@ -18,12 +18,12 @@
 #include "client/coq/vocabulary.h"
 #include "common/expand/expand.h"
 #include "common/transport/convert/tables.h"
-#include "server/dataset/coq/coq_dataset.h"
-#include "server/dataset/coq/source/coq_parts.h"
-#include "server/dataset/coq/source/node_labels.h"
-#include "server/pipeline/graph/plan_parts.h"
-#include "server/pipeline/graph/tensors_part.h"
-#include "server/pipeline/order/order_parts.h"
+#include "server/kinds/coq/coq_dataset.h"
+#include "server/kinds/coq/coq_parts.h"
+#include "server/kinds/coq/node_labels.h"
+#include "server/source/order_parts.h"
+#include "server/source/plan_parts.h"
+#include "server/source/tensors_part.h"
 
 namespace millrace::cli {
 namespace {

@@ -18,7 +18,7 @@
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
 #include "common/base/parse_number.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
 
 namespace millrace::cli {
 namespace {

@@ -18,7 +18,7 @@
 #include "client/cli/offline/inspect_pipeline.h"
 #include "client/cli/offline/offline.h"
 #include "common/system/stderr_logger.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
 
 namespace millrace::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "client/cli/offline/dataset_folder.h"
 #include "client/cli/progress.h"
 #include "client/cli/stop_signals.h"
-#include "server/dataset/warm.h"
+#include "server/source/warm.h"
 
 namespace millrace::cli {
 namespace {

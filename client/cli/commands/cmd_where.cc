@@ -16,7 +16,7 @@
 #include "client/cli/offline/offline.h"
 #include "common/base/parse_number.h"
 #include "common/batch/batch.h"
-#include "server/dataset/source.h"
+#include "server/source/source.h"
 
 namespace millrace::cli {
 namespace {

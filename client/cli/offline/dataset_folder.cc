@@ -4,7 +4,7 @@
 
 #include "client/cli/numbers.h"
 #include "client/cli/progress.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
 
 namespace millrace::cli {
 

@@ -8,7 +8,7 @@
 
 #include "common/base/result.h"
 #include "common/command_line/command_line.h"
-#include "server/dataset/dataset_kind.h"
+#include "server/source/dataset_kind.h"
 
 namespace millrace::cli {
 

@@ -8,8 +8,8 @@
 #include "common/operations/after_steps.h"
 #include "common/operations/graph_pad.h"
 #include "common/operations/pad.h"
-#include "server/pipeline/text/canonical.h"
-#include "server/pipeline/text/operation_value.h"
+#include "server/plan/text/canonical.h"
+#include "server/plan/text/operation_value.h"
 
 namespace millrace::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/operations/operation.h"
-#include "server/pipeline/graph/tensors_part.h"
+#include "server/source/tensors_part.h"
 
 namespace millrace::cli {
 

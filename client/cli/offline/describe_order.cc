@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "server/dataset/source.h"
+#include "server/source/source.h"
 
 namespace millrace::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "server/pipeline/plan.h"
+#include "server/plan/plan.h"
 
 namespace millrace::cli {
 

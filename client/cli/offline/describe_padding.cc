@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/expand/expand.h"
-#include "server/pipeline/graph/tensor_plan.h"
+#include "server/plan/tensors/tensor_plan.h"
 
 namespace millrace::cli {
 

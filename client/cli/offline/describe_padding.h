@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/batch/batch.h"
-#include "server/pipeline/plan.h"
+#include "server/plan/plan.h"
 
 namespace millrace::cli {
 

@@ -15,7 +15,7 @@
 #include "common/operands/operands.h"
 #include "common/operations/device_form.h"
 #include "common/operations/program.h"
-#include "server/dataset/source.h"
+#include "server/source/source.h"
 
 namespace millrace::cli {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "server/pipeline/graph/tensor_plan.h"
-#include "server/pipeline/plan.h"
+#include "server/plan/plan.h"
+#include "server/plan/tensors/tensor_plan.h"
 
 namespace millrace::cli {
 

@@ -16,7 +16,7 @@
 #include "common/batch/layout/dtype_visit.h"
 #include "common/tensor/convert.h"
 #include "common/tensor/tensor_word.h"
-#include "server/dataset/dataset_files.h"
+#include "server/files/dataset_files.h"
 
 namespace millrace::cli {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "common/batch/batch.h"
 #include "common/json/json.h"
-#include "server/dataset/source.h"
+#include "server/source/source.h"
 
 namespace millrace::cli {
 

@@ -12,8 +12,8 @@
 #include "client/cli/offline/describe_order.h"
 #include "client/cli/progress.h"
 #include "common/batch/batch.h"
-#include "server/pipeline/text/canonical.h"
-#include "server/pipeline/text/param_value.h"
+#include "server/plan/text/canonical.h"
+#include "server/plan/text/param_value.h"
 
 namespace millrace::cli {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "server/pipeline/graph/stage.h"
-#include "server/pipeline/plan.h"
-#include "server/pipeline/text/pipeline.h"
+#include "server/plan/plan.h"
+#include "server/plan/text/pipeline.h"
+#include "server/source/stage.h"
 
 namespace millrace::cli {
 

@@ -15,7 +15,7 @@
 #include "common/base/wait_cause.h"
 #include "common/batch/batch.h"
 #include "common/epoch/position.h"
-#include "server/dataset/random.h"
+#include "server/source/random.h"
 
 namespace millrace::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include "client/cli/size/sizing.h"
 #include "common/base/result.h"
 #include "common/epoch/position.h"
-#include "server/pipeline/plan.h"
+#include "server/plan/plan.h"
 
 namespace millrace::cli {
 

@@ -19,8 +19,8 @@
 #include "common/system/errno_status.h"
 #include "common/system/mutex.h"
 #include "common/system/stderr_logger.h"
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/dataset/source.h"
+#include "server/catalog/product_kinds.h"
+#include "server/source/source.h"
 
 namespace millrace::cli {
 namespace {

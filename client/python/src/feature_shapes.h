@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "server/dataset/records/format/example_parser.h"
+#include "server/kinds/records/format/example_parser.h"
 
 namespace millrace::python {
 

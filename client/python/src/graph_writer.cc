@@ -17,7 +17,7 @@
 #include "client/python/src/calls.h"
 #include "client/python/src/errors.h"
 #include "common/base/quoted.h"
-#include "server/dataset/graph/writer/graph_sealer.h"
+#include "server/kinds/graph/writer/graph_sealer.h"
 
 namespace nb = nanobind;
 

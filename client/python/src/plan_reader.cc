@@ -15,8 +15,8 @@
 #include "client/python/src/reader.h"
 #include "common/expand/expand.h"
 #include "common/system/stderr_logger.h"
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/dataset/source.h"
+#include "server/catalog/product_kinds.h"
+#include "server/source/source.h"
 
 namespace nb = nanobind;
 

@@ -20,10 +20,10 @@
 #include "client/python/src/calls.h"
 #include "client/python/src/errors.h"
 #include "client/python/src/feature_shapes.h"
-#include "server/dataset/records/format/crc32c.h"
-#include "server/dataset/records/format/example_builder.h"
-#include "server/dataset/records/format/record_framing.h"
-#include "server/dataset/records/format/record_writer.h"
+#include "server/kinds/records/format/crc32c.h"
+#include "server/kinds/records/format/example_builder.h"
+#include "server/kinds/records/format/record_framing.h"
+#include "server/kinds/records/format/record_writer.h"
 
 namespace nb = nanobind;
 

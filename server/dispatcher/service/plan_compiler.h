@@ -11,8 +11,8 @@
 #include "server/dispatcher/machine/column_facts.h"
 #include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/column_keeper.h"
-#include "server/pipeline/plan_outline.h"
-#include "server/pipeline/text/pipeline.h"
+#include "server/plan/plan_outline.h"
+#include "server/plan/text/pipeline.h"
 
 namespace millrace {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "common/system/mutex.h"
-#include "server/pipeline/plan.h"
+#include "server/plan/plan.h"
 
 namespace millrace {
 

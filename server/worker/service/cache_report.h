@@ -5,7 +5,7 @@
 
 #include "common/base/metrics.h"
 #include "millrace/v1/dispatcher.pb.h"
-#include "server/pipeline/cached/built_examples.h"
+#include "server/plan/cache/built_examples.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 #include "common/base/result.h"
 #include "common/base/time.h"
 #include "common/system/mutex.h"
-#include "server/pipeline/plan.h"
+#include "server/plan/plan.h"
 #include "server/worker/machine/worker_machine.h"
 #include "server/worker/service/builder.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "server/pipeline/plan_outline.h"
+#include "server/plan/plan_outline.h"
 #include "server/worker/service/builder.h"
 #include "server/worker/service/worker_service.h"
 

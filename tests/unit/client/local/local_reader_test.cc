@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/epoch/cursor.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {

@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "server/catalog/product_kinds.h"
 #include "server/daemon/plan_adapters.h"
-#include "server/dataset/graph/generator/graph_generator.h"
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/kinds/graph/generator/graph_generator.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {

@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "server/catalog/product_kinds.h"
 #include "server/daemon/options.h"
-#include "server/dataset/kinds/product_kinds.h"
 
 namespace millrace::test {
 

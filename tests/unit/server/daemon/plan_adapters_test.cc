@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "server/dataset/kinds/product_kinds.h"
+#include "server/catalog/product_kinds.h"
 #include "tests/support/dataset_fixture.h"
 
 namespace millrace::test {

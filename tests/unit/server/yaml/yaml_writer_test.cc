@@ -4,7 +4,7 @@
 #include <rapidcheck/catch.h>
 #include <catch2/catch.hpp>
 
-#include "server/pipeline/text/yaml_reader.h"
+#include "server/yaml/yaml_reader.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "client/cli/offline/describe_operations.h"
 #include "client/cli/offline/inspect_pipeline.h"
-#include "tests/unit/server/pipeline/text/pipeline_text.h"
+#include "tests/unit/server/plan/text/pipeline_text.h"
 
 namespace millrace::cli {
 

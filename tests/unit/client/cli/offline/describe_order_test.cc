@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "client/cli/offline/inspect_pipeline.h"
-#include "server/dataset/kinds/product_kinds.h"
-#include "server/pipeline/plan_library.h"
+#include "server/catalog/product_kinds.h"
+#include "server/plan/plan_library.h"
 #include "tests/support/dataset_fixture.h"
 #include "tests/support/number_kind.h"
 

@@ -2,17 +2,17 @@
 
 #include <filesystem>
 
-#include "server/dataset/kinds/product_kinds.h"
-#include "tests/unit/server/pipeline/text/pipeline_text.h"
+#include "server/catalog/product_kinds.h"
+#include "tests/unit/server/plan/text/pipeline_text.h"
 
 #include "common/base/log.h"
 #include "common/system/stderr_logger.h"
-#include "server/pipeline/plan_library.h"
-#include "server/pipeline/text/canonical.h"
-#include "server/pipeline/text/param_value.h"
+#include "server/plan/plan_library.h"
+#include "server/plan/text/canonical.h"
+#include "server/plan/text/param_value.h"
 #include "tests/support/dataset_fixture.h"
 #include "tests/support/skip.h"
-#include "tests/unit/server/pipeline/operations/every_stage.h"
+#include "tests/unit/server/plan/every_stage.h"
 
 namespace millrace::cli {
 namespace {

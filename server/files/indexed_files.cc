@@ -1,0 +1,164 @@
+#include "server/files/indexed_files.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/base/hash.h"
+#include "server/files/sigbus_guard.h"
+
+namespace millrace {
+
+std::string DifferenceFromIndex(const std::filesystem::path& path, std::uint64_t size,
+                                const Digest128& digest) {
+  const Result<FileIdentity> identity = IdentifyFile(path);
+  if (!identity.ok()) return identity.status().message();
+  if (identity->size != size) {
+    return fmt::format("has {} bytes, expected {}", identity->size, size);
+  }
+  if (size == 0) return {};  // and cannot be mapped
+  const Result<MappedFile> file = MappedFile::Open(path, AccessPattern::kSequential);
+  if (!file.ok()) return file.status().message();
+  const Digest128 found = Xxh3(file->bytes());
+  if (const Status intact = file->CheckIntact(); !intact.ok()) return intact.message();
+  if (found == digest) return {};
+  return fmt::format("has digest {}, expected {}", found.ToHex(), digest.ToHex());
+}
+
+IndexedFiles::IndexedFiles(std::filesystem::path dir, std::vector<IndexedFile> files,
+                           std::shared_ptr<const MappedFile> index)
+    : dir_(std::move(dir)),
+      files_(std::move(files)),
+      index_(std::move(index)),
+      index_digest_(index_ != nullptr ? Xxh3(index_->bytes()) : Digest128{}),
+      open_(std::make_unique<std::atomic<const MappedFile*>[]>(files_.size())) {}
+
+IndexedFiles::~IndexedFiles() = default;
+
+Result<const MappedFile*> IndexedFiles::OpenNow(std::uint32_t file) const {
+  auto mapped = Map(files_[file]);
+  if (!mapped.ok()) {
+    // If a file of the index cannot be opened, for whatever reason, it is not the file that was
+    // indexed.
+    const Status& why = mapped.status();
+    const bool full = why.code() == StatusCode::kResourceExhausted;
+    if (!full) NoteDamage(file, why.message());
+    return Status(
+        full ? why.code() : StatusCode::kDataLoss,
+        fmt::format("file {} of dataset {}: {}", files_[file].name, dir_.string(), why.message()));
+  }
+  MutexLock lock(mutex_);
+  // If two threads have opened the same file, the first one's map is kept.
+  const auto [kept, added] = mapped_.try_emplace(file, *std::move(mapped));
+  if (added) open_[file].store(kept->second.get(), std::memory_order_release);
+  return kept->second.get();
+}
+
+Result<std::unique_ptr<const MappedFile>> IndexedFiles::Map(const IndexedFile& file) const {
+  MILLRACE_ASSIGN_OR_RETURN(MappedFile mapped,
+                            MappedFile::Open(dir_ / file.name, AccessPattern::kRandom));
+  FileIdentity found = mapped.identity();
+  if (found.size != file.size) {
+    return DataLoss(
+        fmt::format("has {} bytes, expected {}; index the dataset again", found.size, file.size));
+  }
+  if (file.identity) found.device = file.identity->device;  // which a mount may change
+  if (!file.identity || found != *file.identity) {
+    const Digest128 digest = Xxh3(mapped.bytes());
+    if (digest != file.digest) {
+      return DataLoss(fmt::format("has digest {}, expected {}; index the dataset again",
+                                  digest.ToHex(), file.digest.ToHex()));
+    }
+  }
+  return std::make_unique<const MappedFile>(std::move(mapped));
+}
+
+void IndexedFiles::Note(std::uint32_t number, std::string what) const {
+  damaged_.try_emplace(number, DamagedFile{number, NameOf(number), std::move(what)});
+  any_damaged_.store(true);
+}
+
+void IndexedFiles::NoteDamage(std::uint32_t file, std::string what) const {
+  MutexLock lock(mutex_);
+  Note(file, std::move(what));
+}
+
+void IndexedFiles::NoteFaults() const {
+  for (const auto& [number, file] : mapped_) {
+    const Status intact = file->CheckIntact();
+    if (!intact.ok()) Note(number, intact.message());
+  }
+  if (index_ == nullptr) return;
+  const Status intact = index_->CheckIntact();
+  if (!intact.ok()) Note(DamagedFile::kIndex, intact.message());
+}
+
+std::vector<DamagedFile> IndexedFiles::Damages() const {
+  // Faults are counted for the whole process, so any fault is a reason to look here.
+  if (SigbusFaults() == 0 && !any_damaged_.load()) return {};
+  MutexLock lock(mutex_);
+  NoteFaults();
+  std::vector<DamagedFile> all;
+  for (const auto& entry : damaged_) all.push_back(entry.second);
+  return all;
+}
+
+std::string IndexedFiles::NameOf(std::uint32_t number) const {
+  if (number == DamagedFile::kIndex) return index_->path().string();
+  return files_[number].name;
+}
+
+std::map<std::uint32_t, const MappedFile*> IndexedFiles::FilesToLookAt() const {
+  std::map<std::uint32_t, const MappedFile*> files;  // the files stay as long as this object
+  if (index_ != nullptr) files.emplace(DamagedFile::kIndex, index_.get());
+  MutexLock lock(mutex_);
+  for (const auto& [number, file] : mapped_) files.emplace(number, file.get());
+  for (const auto& entry : damaged_) files.erase(entry.first);
+  return files;
+}
+
+Status IndexedFiles::CompareBytes(std::uint32_t number, const MappedFile& file,
+                                  const std::stop_token& stop) const {
+  const Digest128& expected = number == DamagedFile::kIndex ? index_digest_ : files_[number].digest;
+  return HashesTo(expected, file, stop).WithContext("was written to while it was in use");
+}
+
+FileNews IndexedFiles::Check(const std::stop_token& stop) const {
+  MutexLock one_looks(looking_);
+  FileNews news;
+  std::map<std::uint32_t, std::string> replaced;
+  // mutex_ is not held while files are looked at: a network file system may take its time.
+  for (const auto& [number, file] : FilesToLookAt()) {
+    FileChange change = doubts_.Look(number, *file);
+    if (change.kind == FileChange::Kind::kInPlace) {
+      // Noted before files are hashed, so that batches in progress learn of it early.
+      NoteDamage(number, std::move(change.what));
+    } else if (change.kind == FileChange::Kind::kReplaced) {
+      replaced.emplace(number, std::move(change.what));
+    }
+  }
+  const std::vector<FileDoubts::Verdict> verdicts =
+      doubts_.Settle([&](std::uint32_t number, const MappedFile& file) {
+        return CompareBytes(number, file, stop);
+      });
+
+  MutexLock lock(mutex_);
+  for (const FileDoubts::Verdict& verdict : verdicts) {
+    if (verdict.status.ok()) {
+      news.touched.push_back(NameOf(verdict.number));
+    } else {
+      Note(verdict.number, verdict.status.message());
+    }
+  }
+  NoteFaults();
+  for (const auto& entry : damaged_) {
+    if (told_.insert(entry.first).second) news.damaged.push_back(entry.second);
+  }
+  for (auto& entry : replaced) {
+    if (!told_.insert(entry.first).second) continue;
+    news.replaced.push_back({entry.first, NameOf(entry.first), std::move(entry.second)});
+  }
+  return news;
+}
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+#include "server/kinds/coq/coq_generate.h"
+
+#include <fmt/core.h>
+
+#include "server/kinds/coq/generator/generator.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint64_t kMostGeneratorThreads = 4096;
+
+}  // namespace
+
+std::vector<GenerateOption> CoqGenerateOptions() {
+  const GeneratorOptions usual;
+  return {
+      {.name = "nodes", .help = "nodes of all files together, about", .usual = usual.nodes},
+      {.name = "files", .help = "files (default: in proportion to the nodes)", .usual = {}},
+      {.name = "definitions", .help = "definitions (default: 1 for 150 nodes)", .usual = {}},
+      {.name = "proof-states",
+       .help = "outcomes of known tactics; 0 for none (default: 1 for 35 nodes)",
+       .usual = {}},
+      {.name = "seed", .help = "equal seed and options, equal bytes", .usual = usual.seed},
+      {.name = "segments",
+       .help = "segments a file's message has, about",
+       .usual = usual.segments,
+       .min = 1,
+       .max = 1000},
+      {.name = "threads",
+       .help = "threads (default: all processors)",
+       .usual = {},
+       .min = 1,
+       .max = kMostGeneratorThreads},
+      {.name = "force",
+       .help = "replace the dataset that was generated in DIR: deletes its .bin files",
+       .usual = {},
+       .flag = true},
+  };
+}
+
+Result<std::string> GenerateCoq(const std::filesystem::path& dir, const GenerateRequest& request) {
+  GeneratorOptions given;
+  given.nodes = request.Get("nodes", given.nodes);
+  given.files = request.Get("files", 0);
+  given.definitions = request.Get("definitions", 0);
+  given.proof_states = request.Get("proof-states", 0);
+  given.without_proofs = request.Has("proof-states") && given.proof_states == 0;
+  given.seed = request.Get("seed", given.seed);
+  given.segments = static_cast<std::uint32_t>(request.Get("segments", given.segments));
+  given.threads = static_cast<std::uint32_t>(request.Get("threads", 0));
+  given.force = request.Has("force");
+  MILLRACE_ASSIGN_OR_RETURN(GeneratorOptions options, CompleteGeneratorOptions(given));
+  if (request.progress) {
+    options.progress = [&request, total = options.nodes](std::uint64_t nodes) {
+      request.progress(nodes, total);
+    };
+  }
+  GeneratorReport report;
+  MILLRACE_RETURN_IF_ERROR(GenerateDataset(dir, options, &report));
+  return fmt::format(
+      "dataset       {}\n"
+      "files         {}\n"
+      "nodes         {}\n"
+      "edges         {}\n"
+      "definitions   {}\n"
+      "proof states  {}\n"
+      "bytes         {}\n",
+      dir.string(), report.files, report.nodes, report.edges, report.definitions,
+      report.proof_states, report.bytes);
+}
+
+}  // namespace millrace

@@ -1,0 +1,50 @@
+#include "server/kinds/graph/format/array_names.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool IsDigitOfName(char c) { return c >= '0' && c <= '9'; }
+
+std::vector<std::string> Parts(std::string_view name) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t slash = name.find('/');
+    parts.emplace_back(name.substr(0, slash));
+    if (slash == std::string_view::npos) return parts;
+    name.remove_prefix(slash + 1);
+  }
+}
+
+}  // namespace
+
+std::optional<ArrayName> ParseArrayName(std::string_view name) {
+  if (name == "indptr") return ArrayName{ArrayRole::kIndptr, "", ""};
+  if (name == "indices") return ArrayName{ArrayRole::kIndices, "", ""};
+  if (name == "edge_label") return ArrayName{ArrayRole::kEdgeLabel, "", ""};
+  if (name == "node_label") return ArrayName{ArrayRole::kNodeLabel, "", ""};
+  const std::vector<std::string> parts = Parts(name);
+  if (!std::all_of(parts.begin(), parts.end(), IsWord)) return std::nullopt;
+  if (parts.size() == 2) {
+    if (parts[0] == "node_feature") return ArrayName{ArrayRole::kNodeFeature, "", parts[1]};
+    if (parts[0] == "edge_feature") return ArrayName{ArrayRole::kEdgeFeature, "", parts[1]};
+    if (parts[0] == "roots") return ArrayName{ArrayRole::kRoots, parts[1], ""};
+    if (parts[0] == "graphs") return ArrayName{ArrayRole::kGraphs, parts[1], ""};
+  }
+  if (parts.size() == 3 && parts[0] == "targets") {
+    return ArrayName{ArrayRole::kTargets, parts[1], parts[2]};
+  }
+  return std::nullopt;
+}
+
+bool IsWord(std::string_view name) {
+  constexpr std::size_t kLongest = 64;
+  return !name.empty() && name.size() <= kLongest && IsLetter(name.front()) &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return IsLetter(c) || IsDigitOfName(c); });
+}
+
+}  // namespace millrace

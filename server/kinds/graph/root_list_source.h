@@ -1,0 +1,38 @@
+// The part of a source of roots that does not depend on what is found from them: the list of nodes
+// and its columns.
+//
+// Thread-safe, as Source.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "server/kinds/graph/graph_source.h"
+
+namespace millrace {
+
+class RootListSource : public GraphSource {
+ public:
+  /// The node of a row of the list. DataLoss if it is none. REQUIRES: row < examples().
+  Result<std::uint64_t> Root(std::uint64_t row) const;
+  /// Asks the processor for what Root reads: before many are read.
+  void AskForRoot(std::uint64_t row) const;
+
+  std::string_view name() const final { return "roots"; }
+  std::uint64_t examples() const final;
+  std::string_view split_column() const final;
+  ExampleDescription Describe(ExampleId id) const final;
+
+ protected:
+  /// `list`: nullptr for every node.
+  RootListSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list);
+
+ private:
+  std::int64_t ColumnValue(std::size_t column, std::uint64_t row) const final;
+
+  const GraphArray* const list_;
+};
+
+}  // namespace millrace

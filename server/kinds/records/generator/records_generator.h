@@ -1,0 +1,27 @@
+// Makes up a dataset of records, as a recording of games could look: a board of bits and a score in
+// each record, and a sequence of floats of any length.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/source/generate.h"
+
+namespace millrace {
+
+/// Bytes of the feature `d` of every record.
+inline constexpr std::size_t kBoardBytes = 194;
+
+std::vector<GenerateOption> RecordsGenerateOptions();
+
+/// Files part-NNNNN-of-NNNNN.tfrecord with the features `d` (kBoardBytes bytes), `s` (int64) and,
+/// unless there are none, `x` (float32s). Equal numbers, equal bytes. Errors as GenerateInto.
+Result<std::string> GenerateRecords(const std::filesystem::path& dir,
+                                    const GenerateRequest& request);
+
+}  // namespace millrace

@@ -1,0 +1,56 @@
+// Finds the index of a records dataset, checks whether it still fits the files, and builds it if
+// necessary. index_place.h says where it lies.
+//
+// An index fits if it has the same files with the same sizes, inodes and times. Otherwise it is
+// built anew, but only files that are new or have changed are read as records: a file whose times
+// or inode alone differ is hashed, and if its content is the same, what the index says of it is
+// taken over.
+//
+// A file with records whose data have a wrong checksum is bad, but it is in the index: pipelines
+// with `on_error: drop` read the others. If an earlier index had it with the same frames, it keeps
+// the digest that it had, and so the dataset keeps its own.
+//
+// Free functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/kinds/records/index/records_index.h"
+#include "server/source/dataset_kind.h"
+
+namespace millrace {
+
+/// A report of what was done.
+struct RecordsIndexOutcome {
+  std::filesystem::path file;
+  bool built = false;             // false: the index was found as it was
+  std::uint64_t unchanged = 0;    // files that were taken over from an older index
+  double seconds = 0;             // of building
+  std::vector<BadFile> bad = {};  // files that are bad, if there is an error
+  /// The index, if data of records are all that is bad.
+  std::shared_ptr<const RecordsIndex> with_damage = nullptr;
+};
+
+/// The index of a dataset's folder. DataLoss that names all bad files, unless options.skip_bad
+/// leaves them out; if they are bad in single records only, outcome.with_damage has the index;
+/// NotFound, PermissionDenied or InvalidArgument for the folder or the place of the index;
+/// Cancelled.
+Result<std::shared_ptr<const RecordsIndex>> OpenOrBuildRecordsIndex(
+    const std::filesystem::path& dir, const DatasetOpenOptions& options,
+    RecordsIndexOutcome& outcome);
+
+/// The index as it is, whether it fits or not. NotFound, with the command that builds it.
+Result<std::shared_ptr<const RecordsIndex>> FindRecordsIndex(const std::filesystem::path& dir,
+                                                             const DatasetOpenOptions& options);
+
+/// Compares all files with their digests in the index. DataLoss that names each file that differs,
+/// has damaged records, is gone, or is not in the index.
+Status VerifyRecords(const std::filesystem::path& dir, const RecordsIndex& index,
+                     const DatasetOpenOptions& options);
+
+}  // namespace millrace

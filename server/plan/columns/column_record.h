@@ -1,0 +1,27 @@
+// A record in the file of a column that is being measured: the values of one range.
+// docs/column-format.md has the format.
+//
+// Free functions; thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/result.h"
+#include "server/plan/columns/measured_values.h"
+
+namespace millrace {
+
+struct ColumnRecord {
+  std::uint64_t first = 0;  // example
+  MeasuredValues values;    // of at most kMeasuredRange examples
+};
+
+std::vector<std::byte> EncodeRecord(const ColumnRecord& record);
+
+/// Takes a record off the front. DataLoss, and nothing is taken, if no whole one is there.
+Result<ColumnRecord> TakeRecord(std::span<const std::byte>& in);
+
+}  // namespace millrace

@@ -1,0 +1,35 @@
+// The columns of a worker: it measures none by itself, but fetches them from its dispatcher.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/log.h"
+#include "common/base/result.h"
+#include "server/plan/columns/column_file.h"
+#include "server/plan/columns/column_provider.h"
+
+namespace millrace {
+
+/// Takes columns from files, and fetches those that have none. What is fetched has to have its
+/// digest, and is kept in a file. Thread-safe.
+class FetchedColumns final : public ColumnProvider {
+ public:
+  /// Gets the bytes of a column's file from the dispatcher. Blocks until they are there.
+  using Fetch = std::function<Result<std::string>(const ColumnKey&)>;
+
+  FetchedColumns(Fetch fetch, std::shared_ptr<Logger> logger)
+      : fetch_(std::move(fetch)), logger_(std::move(logger)) {}
+
+  /// Unavailable, with the reason, if a column cannot be fetched now.
+  Result<MeasuredColumns> Get(const ColumnRequest& request) override;
+
+ private:
+  Result<MeasuredValues> FetchOne(const ColumnRequest& request, const std::string& name) const;
+
+  const Fetch fetch_;
+  const std::shared_ptr<Logger> logger_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+// edges: how the edges of delivered batches are completed. Packed batches hold only the base edges;
+// the code that completes them lies in common/batch.
+
+#include "server/sampling/closure_parts.h"
+#include "server/source/plan_parts.h"
+#include "server/source/stage.h"
+
+namespace millrace {
+
+StageType EdgesStage() {
+  StageType stage;
+  stage.name = "edges";
+  stage.of_graphs = true;
+  stage.place = StagePlace::kConsumer;
+  stage.in_build = false;
+  stage.help = "completes the edges of a batch";
+  stage.parameters = {
+      {
+          .name = "symmetrization",
+          .types = {ParamType::kString},
+          .default_value = std::string("bidirectional"),
+          .help =
+              "reversed edges: none, with the same labels (undirected), or with labels of their "
+              "own (bidirectional)",
+          .allowed = {"none", "undirected", "bidirectional"},
+      },
+      {
+          .name = "add_self_edges",
+          .types = {ParamType::kBool},
+          .default_value = true,
+          .help = "one more edge from every node to itself, with a label of its own",
+      },
+  };
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    EdgesPart& edges = parts.Edit<EdgesPart>();
+    edges.symmetrization = SymmetrizationFromName(params.GetString("symmetrization"))
+                               .value_or(Symmetrization::kBidirectional);
+    edges.add_self_edges = params.GetBool("add_self_edges");
+    return OkStatus();
+  };
+  return stage;
+}
+
+}  // namespace millrace

@@ -1,0 +1,28 @@
+// filter: leaves examples out before they are built. Kinds of datasets add keys of their own.
+
+#include "server/source/order_parts.h"
+#include "server/source/plan_parts.h"
+#include "server/source/stage.h"
+
+namespace millrace {
+
+StageType FilterStage() {
+  StageType stage;
+  stage.name = "filter";
+  stage.place = StagePlace::kPlan;
+  stage.help = "leaves examples out before they are built";
+  stage.parameters = {{
+      .name = "where",
+      .types = {ParamType::kString},
+      .default_value = {},
+      .help = "an expression over columns of the source; examples for which it is 0 are left out",
+      .in_build = false,
+  }};
+  stage.compile = [](const Params& params, PlanParts& parts) {
+    if (params.is_set("where")) parts.Edit<FilterPart>().where = params.GetString("where");
+    return OkStatus();
+  };
+  return stage;
+}
+
+}  // namespace millrace

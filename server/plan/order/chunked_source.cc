@@ -1,0 +1,235 @@
+#include "server/plan/order/chunked_source.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/tensor/tensor_word.h"
+#include "server/plan/order/chunked_reader.h"
+#include "server/plan/order/chunks.h"
+#include "server/plan/order/row_values.h"
+#include "server/source/columns_read.h"
+#include "server/source/source_decorator.h"
+
+namespace millrace {
+namespace {
+
+/// Number of examples whose lengths are read at once.
+constexpr std::uint64_t kLengthsAtOnce = 4096;
+
+/// Why a tensor cannot be cut into chunks; empty if it can.
+std::string WhyWhole(const Source& source, const TensorSpec& tensor) {
+  if (tensor.splits.empty()) {
+    return fmt::format("{} is not ragged, so it has no elements that could be cut", tensor.path);
+  }
+  if (tensor.dimension == "nodes" || tensor.dimension == "edges") {
+    return fmt::format("{} has a row for each of the {} of a graph, and a graph is not cut",
+                       tensor.path, tensor.dimension);
+  }
+  const std::vector<std::string> counted = source.counted_tensors();
+  for (const TensorSpec& other : source.tensors()) {
+    if (other.path == TextLengthsOf(tensor.path)) {
+      return fmt::format("{} is a list of texts, and {} says where each of them ends", tensor.path,
+                         other.path);
+    }
+    if (tensor.path == TextLengthsOf(other.path)) {
+      return fmt::format("{} says where the texts of {} end", tensor.path, other.path);
+    }
+    if (other.node_splits == tensor.splits) {
+      return fmt::format("{} has numbers of the rows of {}", other.path, tensor.path);
+    }
+    if (other.splits == tensor.splits &&
+        std::find(counted.begin(), counted.end(), other.path) != counted.end()) {
+      return fmt::format("other tensors have places in {} as their values", other.path);
+    }
+  }
+  return {};
+}
+
+/// What to do about a tensor that cannot be cut.
+std::string TensorsToCut(const Source& source) {
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : source.tensors()) {
+    if (tensor.kind == TensorKind::kSplits || !WhyWhole(source, tensor).empty()) continue;
+    names.push_back(DottedName(tensor.path));
+  }
+  if (names.empty()) return "no tensor of this source can be cut";
+  return fmt::format("expected one of {}", fmt::join(names, ", "));
+}
+
+std::optional<std::size_t> FindByDottedName(const Source& source, std::string_view name) {
+  const std::vector<TensorSpec>& tensors = source.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].kind != TensorKind::kSplits && DottedName(tensors[i].path) == name) return i;
+  }
+  return std::nullopt;
+}
+
+/// The lengths of all examples.
+Result<std::vector<std::uint64_t>> LengthsOf(const Source& source, std::size_t column,
+                                             const Chunks::Options& options) {
+  const std::uint64_t examples = source.examples();
+  std::vector<std::uint64_t> lengths;
+  lengths.reserve(examples);
+  std::vector<std::int64_t> values(std::min(examples, kLengthsAtOnce));
+  std::uint64_t chunks = 0;
+  while (lengths.size() < examples) {
+    const std::uint64_t first = lengths.size();
+    const auto some = std::span(values).first(std::min(kLengthsAtOnce, examples - first));
+    const ColumnValues wanted{column, some};
+    source.ReadColumns(ExampleId(first), {&wanted, 1});
+    for (const std::int64_t value : some) {
+      const auto length = static_cast<std::uint64_t>(value);
+      if (length > kMaxOrderValue) {
+        return InvalidArgument(
+            fmt::format("chunk.tensor: expected lengths from 0 to {}, got {} for example {}",
+                        kMaxOrderValue, value, lengths.size()));
+      }
+      lengths.push_back(length);
+      chunks += Chunks::CountOf(length, options);
+      if (chunks > kMaxChunks) {
+        return InvalidArgument(
+            fmt::format("chunk: the examples would be cut into more than {} chunks, which is the "
+                        "most; make chunk.step or chunk.size larger than {} and {}",
+                        kMaxChunks, options.step, options.size));
+      }
+    }
+  }
+  return lengths;
+}
+
+class ChunkedSource final : public SourceDecorator {
+ public:
+  ChunkedSource(std::shared_ptr<const Source> source, ChunkCut cut,
+                std::span<const std::uint64_t> lengths, const Chunks::Options& options)
+      : SourceDecorator(std::move(source)),
+        cut_(cut),
+        chunks_(lengths, options),
+        tensors_(this->source().tensors()) {
+    std::uint64_t most = 1;
+    for (const std::uint64_t length : lengths) {
+      most = std::max(most, Chunks::CountOf(length, options));
+    }
+    TensorSpec number;
+    number.path = kChunkTensor;
+    number.kind = TensorKind::kDense;
+    number.dtype = NarrowestDType(0, most - 1);
+    number.dimension = "batch";
+    number.max = most - 1;
+    tensors_.push_back(std::move(number));
+  }
+
+  std::uint64_t examples() const override { return chunks_.size(); }
+
+  void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
+    if (wanted.empty() || wanted.front().values.empty()) return;
+    const std::uint64_t last = first.value() + wanted.front().values.size() - 1;
+    const std::uint64_t begin = chunks_.At(first.value()).row;
+    const std::uint64_t rows = chunks_.At(last).row - begin + 1;
+    std::vector<ColumnValues> read;
+    for (const ColumnValues& column : wanted) {
+      read.push_back({column.column, column.values.first(rows), column.presence});
+    }
+    source().ReadColumns(ExampleId(begin), read);
+    for (const ColumnValues& column : wanted) Spread(first.value(), begin, rows, column);
+  }
+  bool Unmeasured(std::size_t column, ExampleId id) const override {
+    return source().Unmeasured(column, ChunkOf(id).example);
+  }
+
+  ExampleChunk ChunkOf(ExampleId id) const override {
+    const auto [row, number] = chunks_.At(id.value());
+    return {ExampleId(row), number};
+  }
+  std::uint64_t whole_examples() const override { return source().examples(); }
+  ChunkIds ChunksOf(ExampleId example) const override {
+    const std::uint64_t first = chunks_.FirstOf(example.value());
+    return {ExampleId(first), chunks_.FirstOf(example.value() + 1) - first};
+  }
+
+  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
+  std::unique_ptr<ExampleReader> NewReader() const override {
+    // The source's own plan could make its writer too.
+    return *ChunkedReader::Make(source(), chunks_, cut_);
+  }
+  // Names are those of whole examples, so chunks have none.
+  std::unique_ptr<const ExampleNames> NewNames() const override { return nullptr; }
+  std::uint64_t max_example_bytes() const override {
+    const std::uint64_t whole = source().max_example_bytes();
+    return whole == 0 ? 0 : whole + tensors_.back().row_bytes();
+  }
+
+ private:
+  /// Gives each chunk the value of its example. The first `rows` values are those of the examples
+  /// from `begin` on. From the last chunk to the first, no value is overwritten before it is read,
+  /// because every example has a chunk.
+  void Spread(std::uint64_t first, std::uint64_t begin, std::uint64_t rows,
+              const ColumnValues& column) const {
+    std::uint64_t row = begin + rows - 1;
+    std::uint64_t first_of_row = chunks_.FirstOf(row);
+    for (std::uint64_t i = column.values.size(); i-- > 0;) {
+      while (first + i < first_of_row) first_of_row = chunks_.FirstOf(--row);
+      std::int64_t value = column.values[row - begin];
+      if (column.column == cut_.column) {
+        const Chunks::Extent extent =
+            chunks_.ExtentOf(first + i - first_of_row, static_cast<std::uint64_t>(value));
+        value = static_cast<std::int64_t>(extent.end - extent.begin);
+      }
+      column.values[i] = value;
+    }
+  }
+
+  const ChunkCut cut_;
+  const Chunks chunks_;
+  std::vector<TensorSpec> tensors_;
+};
+
+}  // namespace
+
+Status CheckChunks(const Source& source, const ChunkPart& part) {
+  if (part.tensor.empty()) return OkStatus();
+  const std::optional<std::size_t> tensor = FindByDottedName(source, part.tensor);
+  if (!tensor) {
+    return InvalidArgument(fmt::format("chunk.tensor: the source '{}' has no tensor '{}'; {}",
+                                       source.name(), part.tensor, TensorsToCut(source)));
+  }
+  if (const std::string why = WhyWhole(source, source.tensors()[*tensor]); !why.empty()) {
+    return InvalidArgument(fmt::format("chunk.tensor: {}; {}", why, TensorsToCut(source)));
+  }
+  if (FindTensor(source.tensors(), kChunkTensor)) {
+    return InvalidArgument(
+        fmt::format("chunk: the source '{}' has a tensor '{}' already, and the numbers of chunks "
+                    "are called so too",
+                    source.name(), kChunkTensor));
+  }
+  return OkStatus();
+}
+
+Result<std::shared_ptr<const Source>> CutIntoChunks(std::shared_ptr<const Source> source,
+                                                    const ChunkPart& part) {
+  if (part.tensor.empty()) return source;
+  MILLRACE_RETURN_IF_ERROR(CheckChunks(*source, part));
+  const auto column = source->FindColumn(LengthColumnOf(part.tensor));
+  if (!column.ok()) return column.status().WithContext("chunk.tensor");
+  if (source->HasFloats(*column)) {
+    return InvalidArgument(fmt::format("chunk.tensor: the column {} has floats, expected integers",
+                                       LengthColumnOf(part.tensor)));
+  }
+  ChunkCut cut;
+  cut.tensor = *FindByDottedName(*source, part.tensor);
+  cut.splits = *FindTensor(source->tensors(), source->tensors()[cut.tensor].splits);
+  cut.column = *column;
+  const Chunks::Options options{part.size, part.step};
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> lengths,
+                            LengthsOf(*source, cut.column, options));
+  return std::shared_ptr<const Source>(
+      std::make_shared<const ChunkedSource>(std::move(source), cut, lengths, options));
+}
+
+}  // namespace millrace

@@ -1,0 +1,314 @@
+// How a PlanLibrary compiles pipelines: from datasets to sources, what is added to these, and
+// plans.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "common/base/hash.h"
+#include "common/base/suggestion.h"
+#include "server/files/cache_dir.h"
+#include "server/files/damaged_files.h"
+#include "server/plan/cache/cached_source.h"
+#include "server/plan/mix/branch_program.h"
+#include "server/plan/mix/mixed_source.h"
+#include "server/plan/order/chunked_source.h"
+#include "server/plan/plan_library.h"
+#include "server/plan/plan_library_entry.h"
+#include "server/plan/tensors/function_calls.h"
+#include "server/plan/tensors/tensor_functions.h"
+#include "server/plugin/plugin_config.h"
+#include "server/source/columns_read.h"
+#include "server/source/mix_parts.h"
+#include "server/source/order_parts.h"
+#include "server/source/plan_parts.h"
+#include "server/source/source.h"
+
+namespace millrace {
+namespace {
+
+/// The part of a path behind its last slash.
+std::string_view LastPart(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// InvalidArgument unless the dataset has the files that a pipeline excludes.
+Status CheckExcludedFiles(const std::vector<std::string>& excluded, const Dataset& dataset) {
+  if (excluded.empty()) return OkStatus();
+  if (!dataset.can_exclude_files()) {
+    return InvalidArgument(fmt::format(
+        "exclude.files: a {} dataset has no files that could be left out", dataset.kind()));
+  }
+  std::vector<std::string> names;
+  for (DatasetFile& file : dataset.Files()) names.push_back(std::move(file.name));
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : excluded) {
+    if (std::binary_search(names.begin(), names.end(), name)) continue;
+    std::string meant = Suggestion(name, names);
+    const auto same_end = std::find_if(names.begin(), names.end(), [&](const std::string& known) {
+      return LastPart(known) == LastPart(name);
+    });
+    if (meant.empty() && same_end != names.end()) {
+      meant = fmt::format(" (did you mean {}?)", *same_end);
+    }
+    return InvalidArgument(fmt::format(
+        "exclude.files: the dataset has no file '{}'{}: names are those that `millrace inspect` "
+        "prints, without patterns",
+        Escaped(name), meant));
+  }
+  return OkStatus();
+}
+
+/// The folders that may hold the measured columns of a dataset: beside its index.
+std::vector<std::filesystem::path> ColumnFolders(const DatasetLocation& location,
+                                                 const std::filesystem::path& cache_dir) {
+  if (!location.index_file.empty()) {
+    std::filesystem::path beside = location.index_file;
+    return {beside += ".columns"};
+  }
+  std::vector<std::filesystem::path> folders = {location.dir / ".millrace.columns"};
+  const std::filesystem::path cache = cache_dir.empty() ? DefaultCacheDir() : cache_dir;
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(location.dir, error);
+  if (!cache.empty() && !error) folders.push_back(cache / Xxh3(real.string()).ToHex() / "columns");
+  return folders;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PipelineSource& source) {
+  MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, Parse(source));
+  return Compile(pipeline);
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipeline) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  return Compile(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest());
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipeline,
+                                                         ColumnProvider& columns) {
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  return CompileParts(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest(),
+                      &columns);
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
+                                                         const std::string& dataset_id,
+                                                         Digest128 pipeline,
+                                                         Digest128 order_pipeline) {
+  return CompileParts(parts, dataset_id, pipeline, order_pipeline, nullptr);
+}
+
+std::vector<std::string> PlanLibrary::NamedPlugins(const Pipeline& pipeline) const {
+  const Result<PlanParts> parts = PlanParts::FromPipeline(pipeline);
+  if (!parts.ok()) return {};
+  std::set<std::string> named;
+  const auto name_all = [&](const PlanParts& of) {
+    const SourcePart& source = of.Get<SourcePart>();
+    for (const auto& kind : options_.kinds.all()) {
+      for (const SourceType& type : kind->sources().sources()) {
+        if (type.name == source.name && type.own_dataset) {
+          named.insert(type.own_dataset(source.argument));
+        }
+      }
+    }
+    for (const std::string& module : ModulesCalled(of.Get<TensorsPart>())) {
+      named.insert(std::string(kPluginIdPrefix) + module);
+    }
+  };
+  name_all(*parts);
+  for (const BranchPart& branch : parts->Get<BranchesPart>().branches) name_all(branch.parts);
+  return {named.begin(), named.end()};
+}
+
+std::vector<std::string> PlanLibrary::MissingPlugins(const Pipeline& pipeline) const {
+  std::vector<std::string> missing = NamedPlugins(pipeline);
+  const auto entries = Entries();
+  std::erase_if(missing, [&](const std::string& id) { return entries.contains(id); });
+  return missing;
+}
+
+std::vector<std::filesystem::path> PlanLibrary::ColumnFoldersOf(
+    const std::string& dataset_id) const {
+  const Result<std::shared_ptr<Entry>> entry = Find(dataset_id);
+  if (entry.ok()) return ColumnFolders((*entry)->location, options_.cache_dir);
+  const std::filesystem::path cache =
+      options_.cache_dir.empty() ? DefaultCacheDir() : options_.cache_dir;
+  if (cache.empty()) return {};
+  return {cache / Xxh3(dataset_id).ToHex() / "columns"};
+}
+
+Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
+                                             const PlanParts& parts) {
+  Drawn drawn;
+  drawn.parts = &parts;
+  MILLRACE_ASSIGN_OR_RETURN(drawn.entry, Find(dataset_id));
+  MILLRACE_RETURN_IF_ERROR(OpenEntry(*drawn.entry));
+  {
+    MutexLock lock(drawn.entry->mutex);
+    drawn.dataset = drawn.entry->dataset;
+    drawn.kind = drawn.entry->kind;
+  }
+  for (const DamagedFile& damage : drawn.dataset->Damages()) {
+    if (damage.file == DamagedFile::kIndex) return DamagedIndexStatus(dataset_id, damage);
+  }
+  MILLRACE_ASSIGN_OR_RETURN(const DatasetStatus status, GetStatus(dataset_id));
+  std::vector<std::string> needed;
+  const std::vector<std::string>& excluded = parts.Get<ExcludePart>().files;
+  const Status known = CheckExcludedFiles(excluded, *drawn.dataset);
+  if (!known.ok()) return AtKey(parts, known);
+  for (const std::string& file : status.damaged_files) {
+    if (drawn.dataset->LeavesToSources(file)) continue;
+    if (std::find(excluded.begin(), excluded.end(), file) == excluded.end()) needed.push_back(file);
+  }
+  if (!needed.empty() && !drawn.dataset->can_exclude_files()) {
+    return DataLoss(
+        fmt::format("dataset '{}': {}; put the file back and restart the workers that had it open",
+                    dataset_id, status.error));
+  }
+  if (!needed.empty()) {
+    return DamagedFilesStatus(dataset_id, status.error, excluded, needed);
+  }
+  return drawn;
+}
+
+Result<PlanLibrary::SourceWithTensors> PlanLibrary::SourceOf(
+    const Drawn& drawn, std::optional<std::set<std::string>> mix, ColumnProvider& columns) const {
+  const PlanParts& parts = *drawn.parts;
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Source> source,
+      drawn.kind->sources().Make(parts.Get<SourcePart>().name, drawn.dataset, parts));
+  const FunctionChance chance = {
+      static_cast<std::uint64_t>(parts.Get<ShufflePart>().seed.value_or(0)), drawn.branch};
+  const TensorReaders readers = {ColumnsReadBy(parts), std::move(mix)};
+  MILLRACE_ASSIGN_OR_RETURN(
+      const TensorFunctions functions,
+      TensorFunctions::Open(parts.Get<TensorsPart>(), readers, *source, chance, options_.plugins));
+  TensorsPart rest = functions.Rest(source->tensors());
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(source, AddCache(parts, std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(*drawn.entry, parts, std::move(source), columns));
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
+  return SourceWithTensors{std::move(source), std::move(rest)};
+}
+
+Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& parts,
+                                                              const std::string& dataset_id,
+                                                              Digest128 pipeline,
+                                                              Digest128 order_pipeline,
+                                                              ColumnProvider* columns) {
+  const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
+  std::vector<Drawn> drawn;
+  std::vector<Digest128> digests;
+  std::string key = dataset_id;
+  if (branches.empty()) {
+    MILLRACE_ASSIGN_OR_RETURN(drawn.emplace_back(), Draw(dataset_id, parts));
+  }
+  for (const BranchPart& branch : branches) {
+    MILLRACE_ASSIGN_OR_RETURN(drawn.emplace_back(), Draw(branch.dataset, branch.parts));
+    drawn.back().branch = branch.name;
+    key += branch.dataset + ' ';
+  }
+  for (const Drawn& one : drawn) digests.push_back(one.dataset->digest());
+  const Digest128 digest = branches.empty() ? digests.front() : JoinDigests(digests);
+  key += ' ' + Fingerprint{digest, pipeline}.ToString();
+  // A cache changes no fingerprint, but whoever asks for one gets it.
+  for (const Drawn& one : drawn) {
+    key += fmt::format(" {}", static_cast<int>(one.parts->Get<CachePart>().examples));
+  }
+  if (columns == nullptr) {
+    MutexLock lock(mutex_);
+    if (std::shared_ptr<const Plan> plan = plans_[key].lock()) {
+      // The plan may be in use while its files become damaged.
+      if (plan->source() != nullptr) MILLRACE_RETURN_IF_ERROR(plan->source()->CheckIntact());
+      return plan;
+    }
+  }
+  ColumnProvider& provider = columns != nullptr ? *columns : *columns_;
+  MILLRACE_ASSIGN_OR_RETURN(SourceWithTensors made,
+                            branches.empty() ? SourceOf(drawn.front(), std::nullopt, provider)
+                                             : MixOf(drawn, parts, provider));
+  const std::string code = made.source->code();
+  if (!code.empty()) pipeline = Xxh3(fmt::format("{}\n{}", pipeline.ToHex(), code));
+  PlanParts left = parts;
+  left.Edit<TensorsPart>() = std::move(made.tensors);
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Plan> plan,
+      Plan::Compile(left, pipeline, order_pipeline, std::move(made.source), options_.batch_memory));
+  if (columns != nullptr) return plan;
+  MutexLock lock(mutex_);
+  std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
+  plans_[key] = plan;
+  return plan;
+}
+
+Result<PlanLibrary::SourceWithTensors> PlanLibrary::MixOf(const std::vector<Drawn>& drawn,
+                                                          const PlanParts& parts,
+                                                          ColumnProvider& columns) const {
+  const TensorsPart& tensors = parts.Get<TensorsPart>();
+  const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
+  std::vector<MixedBranch> mixed;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    Result<SourceWithTensors> made = SourceOf(drawn[i], ReadOfBranches(tensors), columns);
+    if (!made.ok()) {
+      return AtKey(branches[i].parts, made.status())
+          .WithContext(fmt::format("branch {}", branches[i].name));
+    }
+    mixed.push_back(
+        {branches[i].name, branches[i].dataset, std::move(made->source), std::move(made->tensors)});
+  }
+  MILLRACE_ASSIGN_OR_RETURN(
+      std::shared_ptr<const Source> source,
+      MakeMixedSource(std::move(mixed), tensors, parts.Get<MixPart>().joint_tables));
+  MILLRACE_ASSIGN_OR_RETURN(const TensorFunctions functions,
+                            TensorFunctions::Open(tensors, {}, *source, {}, options_.plugins));
+  TensorsPart rest = functions.Rest(source->tensors());
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
+  return SourceWithTensors{std::move(source), std::move(rest)};
+}
+
+Result<std::shared_ptr<const Source>> PlanLibrary::AddCache(
+    const PlanParts& parts, std::shared_ptr<const Source> source) const {
+  SourceCache cache = {options_.examples, parts.Get<CachePart>().examples,
+                       parts.Get<MeasurePart>().operations};
+  if (cache.level == CacheLevel::kDisk && cache.examples != nullptr &&
+      !cache.examples->has_disk()) {
+    logger_->Warning(
+        "a pipeline keeps examples on disk, but this process has no folder for them; "
+        "they are kept in memory alone: set cache_dir",
+        {{"source", source->name()}});
+  }
+  auto cached = WithCache(std::move(source), cache);
+  if (!cached.ok()) return AtKey(parts, cached.status());
+  return cached;
+}
+
+Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(const Entry& entry,
+                                                              const PlanParts& parts,
+                                                              std::shared_ptr<const Source> source,
+                                                              ColumnProvider& columns) const {
+  // Tensors that cannot be cut are refused before their lengths are measured.
+  const Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
+  if (!cut.ok()) return AtKey(parts, cut);
+  const std::set<std::string> read = ColumnsReadBy(parts);
+  ColumnRequest request;
+  for (MeasurableColumn& column : MeasurableColumns(*source)) {
+    if (read.contains(column.name)) request.columns.push_back(std::move(column));
+  }
+  if (request.columns.empty()) return source;
+  request.dataset_id = entry.id;
+  request.folders = ColumnFolders(entry.location, options_.cache_dir);
+  request.operations = parts.Get<MeasurePart>().operations;
+  // The results of a user's code are measured anew if the code is another one.
+  if (const std::string code = source->code(); !code.empty()) {
+    request.operations = Xxh3(fmt::format("{}\n{}", request.operations.ToHex(), code));
+  }
+  request.source = source;
+  request.excluded_files = parts.Get<ExcludePart>().files;
+  const Result<MeasuredColumns> values = columns.Get(request);
+  if (!values.ok()) return AtKey(parts, values.status());
+  return WithColumns(std::move(source), *values);
+}
+
+}  // namespace millrace

@@ -1,0 +1,131 @@
+// What a plan makes of its source's tensors: the tensors that travel, some of them computed at the
+// worker, and what the consumer computes of them.
+//
+// Immutable; thread-safe. A scratch belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "common/batch/arena.h"
+#include "common/batch/batch.h"
+#include "common/batch/batch_writer.h"
+#include "common/batch/layout/layout.h"
+#include "common/operands/operands.h"
+#include "common/operations/consumer_program.h"
+#include "common/operations/program.h"
+#include "common/operations/tensor_graph.h"
+#include "server/plan/tensors/waist.h"
+#include "server/source/tensors_part.h"
+
+namespace millrace {
+
+class TensorPlan {
+ public:
+  /// Memory that a thread reuses between batches.
+  class Scratch {
+   public:
+    Scratch(const std::vector<TensorSpec>& source, const std::vector<Operand>& inputs)
+        : views_(source, inputs) {}
+
+   private:
+    friend class TensorPlan;
+
+    /// A computed tensor, until the batch is laid out.
+    struct Computed {
+      std::vector<std::uint64_t> words;
+      std::size_t bytes = 0;
+      std::vector<std::uint32_t> splits;
+    };
+
+    OperandViews views_;
+    ProgramMemory memory_;
+    std::vector<Computed> computed_;
+  };
+
+  /// `tables`: what `lookup` reads. Their types and values have to outlive the plan.
+  /// InvalidArgument that begins with the place of the fault, if the part knows it. REQUIRES: the
+  /// part is not empty; `source` keeps the rules of tensor_table.h.
+  static Result<std::shared_ptr<const TensorPlan>> Compile(const TensorsPart& part,
+                                                           const std::vector<TensorSpec>& source,
+                                                           const ExpandSpec& expand,
+                                                           const LookupTables& tables = {});
+  TensorPlan(const TensorPlan&) = delete;
+  TensorPlan& operator=(const TensorPlan&) = delete;
+
+  /// The tensors that travel: those of the source in their order, then the computed ones by the
+  /// bytes of their names, each with its splits.
+  const std::vector<TensorSpec>& tensors() const { return tensors_; }
+  /// What the consumer computes and delivers, without sources; absent: it delivers what travels.
+  const std::optional<ConsumerProgram>& consumer() const { return consumer_; }
+  /// An output that is padded to the bound of each batch's class; empty: there is none.
+  const std::string& padded_to_bound() const { return padded_to_bound_; }
+  /// The table of all operations of the plan.
+  const OperationTable& operations() const { return *operations_; }
+  /// The whole, for people.
+  const TensorGraph& graph() const { return graph_; }
+  const Waist& waist() const { return waist_; }
+
+  /// The most bytes that travel for an example of whose source's tensors there are at most
+  /// `source_bytes`; 0: unknown.
+  std::uint64_t MaxExampleBytes(std::uint64_t source_bytes) const;
+
+  std::unique_ptr<Scratch> NewScratch() const;
+  /// The parts of Compute that take time, as Program::parts.
+  const std::vector<std::string>& parts() const { return program_.parts(); }
+  /// Computes the tensors of what `writer` holds. `observer` may be null. Errors are those of
+  /// BatchWriter::CheckComplete and of ErrorOfBatch.
+  Status Compute(const BatchWriter& writer, Scratch& scratch,
+                 ProgramObserver* observer = nullptr) const;
+  /// Whether a tensor of the source is read by what Compute computes.
+  bool Reads(std::size_t source_tensor) const;
+  /// The values of one of tensors(), of what `writer` holds and Compute made of it. Valid until
+  /// either changes. REQUIRES: Compute was called, and succeeded; the rows are not late.
+  std::span<const std::byte> ValuesOf(std::size_t tensor, const BatchWriter& writer,
+                                      const Scratch& scratch) const;
+  /// Makes a batch of what `writer` holds and Compute made of it. ResourceExhausted if there is no
+  /// memory left. Afterwards only Begin of the writer may be called. REQUIRES: Compute was called,
+  /// and succeeded.
+  Result<std::shared_ptr<const PackedBatch>> Seal(const BatchWriter& writer, const Scratch& scratch,
+                                                  BufferPool& pool) const;
+
+ private:
+  /// Where a tensor that travels comes from: the source's tensor, or an output of the program, or
+  /// the splits of one.
+  struct Origin {
+    enum class Kind : std::uint8_t { kSource, kValues, kSplits };
+    Kind kind = Kind::kSource;
+    std::size_t number = 0;
+  };
+
+  TensorPlan() = default;
+  Status AddComputed(std::size_t node);
+  /// Numbers of nodes need the splits of the nodes, and these a tensor that they cut. If none is
+  /// chosen and they are not in `cut`, the narrowest one travels, though nobody wants it.
+  void AddNumberedNodes(const std::set<std::string>& cut, std::vector<bool>& chosen);
+  Status Travel(const std::vector<bool>& chosen);
+  void MakeConsumer(const TensorsPart& part);
+
+  const OperationTable* operations_ = nullptr;
+  std::vector<TensorSpec> source_;
+  std::vector<Operand> operands_;
+  TensorGraph graph_;
+  Waist waist_;
+  Program program_;  // from the operands that the graph needs to what is computed and travels
+  std::vector<Operand> inputs_;  // of the program
+  std::vector<TensorSpec> tensors_;
+  std::vector<Origin> origins_;  // one for each of tensors_
+  std::vector<EdgeGroup> edges_;
+  bool travels_unasked_ = false;  // a tensor that nobody wants
+  std::string padded_to_bound_;
+  std::optional<ConsumerProgram> consumer_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,28 @@
+// Scalars of YAML as the values that they stand for: bools, and numbers without sign '+' and
+// leading zeros, which YAML 1.1 would read as octal.
+//
+// Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/operations/operation_params.h"
+#include "server/yaml/yaml_reader.h"
+
+namespace millrace {
+
+/// The value of a node; nothing if it is another one, or quoted.
+std::optional<bool> ScalarBool(const YamlNode& node);
+std::optional<std::int64_t> ScalarInt(const YamlNode& node);
+/// The same for an integer of [0, 2^64).
+std::optional<std::uint64_t> ScalarSeed(const YamlNode& node);
+/// An integer, or a finite number with a point or an exponent.
+std::optional<ParamNumber> ScalarNumber(const YamlNode& node);
+
+/// An integer as it is; another number with the fewest digits that read back as the same number,
+/// and with a point or an exponent.
+std::string FormatNumber(const ParamNumber& number);
+
+}  // namespace millrace
