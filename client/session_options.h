@@ -1,20 +1,14 @@
 // The options of a session, which say how to ask for batches. They are declared once for C++, for
 // `millrace consume` and for Python.
 //
-// SessionOptions holds the values and their defaults. SessionOptionTable() has a row for each of
-// them: its name, what it is for, its bounds, and how it is read and printed. The command line and
-// Python ask the table, so that all three refuse the same values in the same words.
+// SessionOptions holds the values and their defaults. session_option_table.h has a row for each.
 //
-// Thread-compatible value types; the table is immutable.
+// Thread-compatible value type.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
-#include <variant>
 #include <vector>
 
 #include "common/base/result.h"
@@ -75,49 +69,6 @@ struct SessionOptions {
   double read_timeout_seconds = 0;      // until a batch comes that the loop waits for; 0: no limit
   std::shared_ptr<Logger> logger;       // for events, never one per batch; null: no log
 };
-
-/// The value of an option, on its way to or from a SessionOptions. The type of index numbers is a
-/// text here.
-using SessionOptionValue =
-    std::variant<bool, std::uint64_t, double, std::string, std::vector<std::string>>;
-
-/// One row of the table.
-struct SessionOption {
-  using Member = std::variant<bool SessionOptions::*, std::uint32_t SessionOptions::*,
-                              std::uint64_t SessionOptions::*, double SessionOptions::*,
-                              std::string SessionOptions::*,
-                              std::vector<std::string> SessionOptions::*, DType SessionOptions::*>;
-
-  std::string_view name;  // Python's keyword, and what messages call it
-  Member member;
-  std::string_view help;
-  /// The flag of `millrace consume`; empty if there is none. If an option is on by default, its
-  /// flag turns it off.
-  std::string_view flag = {};
-  std::string_view type_name = {};  // name of the flag's value in the help
-  bool keyword = false;             // whether Python's connect takes it as it is
-  std::uint64_t min = 0;            // min and max are the bounds of a whole number
-  std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
-  /// Checks a text; may be null.
-  Status (*check)(std::string_view name, std::string_view value) = nullptr;
-
-  /// Describes the values that are allowed: "a whole number from 1 to 1000".
-  std::string Expected() const;
-  SessionOptionValue Get(const SessionOptions& options) const;
-  /// InvalidArgument "NAME: expected …, got …" if the value is out of bounds; then nothing changes.
-  /// REQUIRES: the value has the type that Get returns.
-  Status Set(const SessionOptionValue& value, SessionOptions& options) const;
-  /// Sets the value from a text, as the command line gives it. REQUIRES: the option is neither a
-  /// truth value nor a list, since the command line reads those itself.
-  Status SetText(const std::string& text, SessionOptions& options) const;
-  /// The value as a text that SetText can read. A truth value is printed as true or false, and a
-  /// list with commas between its texts.
-  std::string Print(const SessionOptions& options) const;
-};
-
-std::span<const SessionOption> SessionOptionTable();
-/// The row of that name, or nullptr.
-const SessionOption* FindSessionOption(std::string_view name);
 
 /// InvalidArgument for the first value that is out of its bounds, and for a rank that is not less
 /// than the world size.

@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(millrace_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 
-set(modules base system access security epoch tune tensor math expr operations compression
+set(modules base parameters system access security epoch tune tensor math expr operations compression
   batch_layout batch operands expand convert transport transport_grpc transport_shm session_machine
   client_api device session_run viz client_coq)
 # A fast build has the sources of several modules in blocks (cmake/FastBuild.cmake).

@@ -18,8 +18,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(common/base/wide_hash.cc PROPERTIES COMPILE_OPTIONS -mavx2)
 endif()
 
+# Parameters: their types, bounds and values, read from text, checked and printed.
+millrace_module(parameters common/parameters PURE MODULES base LIBRARIES fmt::fmt)
+
 # The only sources that see CLI11, which takes ten seconds to compile.
-millrace_module(command_line common/command_line MODULES base LIBRARIES CLI11::CLI11 fmt::fmt)
+millrace_module(command_line common/command_line
+  MODULES base parameters
+  LIBRARIES CLI11::CLI11 fmt::fmt)
 
 # JSON as values. The only sources that see the JSON library, whose header takes a compiler many
 # seconds.
@@ -67,7 +72,7 @@ set_source_files_properties(common/math/arrays.cc common/expr/kernels.cc common/
 # Operations on tensors, and programs made of them. They run at workers and at consumers.
 set(kernels convert_kernels.cc gather_kernels.cc bit_gather.cc bit_select.cc)
 millrace_module(operations common/operations PURE
-  MODULES base tensor expr
+  MODULES base parameters tensor expr
   HOT axes.cc bits.cc cast.cc concat.cc expr.cc join_kernels.cc graph_pad.cc length.cc lookup.cc
       loop.cc one_hot.cc pad.cc program.cc slice.cc stack.cc take.cc transpose.cc ${kernels}
   ALONE ${kernels})
@@ -108,7 +113,7 @@ set_source_files_properties(common/batch/batch_writer.cc ${kernels} PROPERTIES
 # Converts between values of the wire and values of the program, each pair in one place. Code that
 # decides needs these conversions, but no network.
 millrace_module(convert common/transport/convert PURE
-  MODULES base epoch operations compression batch_layout tune proto)
+  MODULES base parameters epoch operations compression batch_layout tune proto)
 
 # Streams of messages, and a network inside one process for tests.
 millrace_module(transport common/transport
@@ -126,7 +131,9 @@ millrace_module(transport_shm common/transport/shm
 
 # YAML, read with the places where everything was written, and written for people or for files.
 millrace_floor(server/yaml)
-millrace_module(yaml server/yaml MODULES base LIBRARIES yaml-cpp fmt::fmt)
+millrace_module(yaml server/yaml
+  MODULES base parameters tensor
+  LIBRARIES yaml-cpp fmt::fmt)
 
 # --- What knows nothing of data ------------------------------------------------------------------
 millrace_floor(server/files)
@@ -187,7 +194,7 @@ millrace_floor(server/source)
 
 # Datasets, the sources in them, the stages of pipelines and the parts of plans that they give.
 millrace_module(source server/source
-  MODULES base system epoch tensor expr operations batch_layout batch proto files
+  MODULES base parameters system epoch tensor expr operations batch_layout batch proto files
   LIBRARIES fmt::fmt OpenSSL::Crypto
   HOT keyed_order.cc ranked_bitmap.cc)
 
@@ -197,7 +204,7 @@ millrace_floor(server/plan server/kinds/coq server/kinds/graph server/kinds/reco
 # --- Plans ---------------------------------------------------------------------------------------
 # Reads and checks a pipeline's text, and makes its canonical form.
 millrace_module(plan_text server/plan/text
-  MODULES base batch_layout tensor operations yaml source
+  MODULES base parameters batch_layout tensor operations yaml source
   LIBRARIES yaml-cpp)
 
 # Examples that were built before, kept in memory and on disk, and sources that take them from there.
@@ -234,7 +241,7 @@ millrace_module(plan_mix server/plan/mix
 
 # Plans, and the stages that they are made of, one file each.
 millrace_module(plan server/plan
-  MODULES base system epoch tensor operations batch_layout batch operands proto convert files
+  MODULES base parameters system epoch tensor operations batch_layout batch operands proto convert files
           sampling plugin source plan_text plan_cache plan_columns plan_order plan_tensors plan_mix
   HOT plan.cc)
 
@@ -254,7 +261,7 @@ millrace_module(coq_generator server/kinds/coq/generator
 
 # Coq datasets: proof states and definitions.
 millrace_module(kind_coq server/kinds/coq OWN_HOT_LIBRARY
-  MODULES base system batch_layout batch proto convert files sampling source coq_scan coq_index
+  MODULES base parameters system batch_layout batch proto convert files sampling source coq_scan coq_index
           coq_generator
   HOT context_table.cc coq_definitions.cc coq_proof_states.cc coq_view.cc edges.cc example_table.cc)
 # Two neighbouring words are not worth a vector here: the loop of the closure waits for single
@@ -278,7 +285,7 @@ millrace_module(graph_generator server/kinds/graph/generator
 
 # Graph datasets: roots with their closures or neighbourhoods, and whole small graphs.
 millrace_module(kind_graph server/kinds/graph
-  MODULES base json system tensor operations batch_layout batch proto convert files sampling source
+  MODULES base parameters json system tensor operations batch_layout batch proto convert files sampling source
           graph_format graph_generator
   LIBRARIES fmt::fmt
   HOT gathered_arrays.cc graph_view.cc neighbor_source.cc root_source.cc small_graph_source.cc)
@@ -297,19 +304,19 @@ millrace_module(records_index server/kinds/records/index
 
 # Generates datasets of records.
 millrace_module(records_generator server/kinds/records/generator
-  MODULES base files source records_format
+  MODULES base parameters files source records_format
   LIBRARIES fmt::fmt)
 
 # Datasets of records.
 millrace_module(kind_records server/kinds/records
-  MODULES base json system tensor batch_layout batch files source records_format records_index
+  MODULES base parameters json system tensor batch_layout batch files source records_format records_index
           records_generator
   LIBRARIES fmt::fmt
   HOT record_rows.cc records_source.cc)
 
 # A plugin, or a folder that a plugin reads, as a dataset.
 millrace_module(kind_python server/kinds/python
-  MODULES base system tensor batch_layout batch files plugin_files plugin_reply plugin_process
+  MODULES base parameters system tensor batch_layout batch files plugin_files plugin_reply plugin_process
           plugin source
   LIBRARIES fmt::fmt)
 
@@ -342,7 +349,7 @@ millrace_floor(server/daemon client)
 
 # The parts of a daemon, and the code that puts them together.
 millrace_module(daemon server/daemon
-  MODULES base command_line system access security access_file convert transport transport_grpc
+  MODULES base parameters command_line system access security access_file convert transport transport_grpc
           transport_shm yaml state_sqlite state_etcd source plugin_files plugin_process plugin
           kind_python plan_columns plan_text plan dispatcher_machine dispatcher_service
           worker_service web)
@@ -359,7 +366,7 @@ millrace_module(session_machine client/session/machine MACHINE
 
 # The header that programs include: client/session.h.
 millrace_module(client_api client
-  MODULES base system epoch operations compression batch_layout batch expand session_machine)
+  MODULES base parameters system epoch operations compression batch_layout batch expand session_machine)
 
 # The devices to which batches are delivered: the host, or a GPU.
 set(alone "")
@@ -375,7 +382,7 @@ endif()
 
 # A session's threads, streams and memory.
 millrace_module(session_run client/session/run
-  MODULES base system security epoch operations compression batch_layout batch expand proto convert
+  MODULES base parameters system security epoch operations compression batch_layout batch expand proto convert
           transport transport_grpc transport_shm session_machine client_api device)
 
 # Draws pictures of examples.
@@ -413,7 +420,7 @@ millrace_module(cli_size client/cli/size PURE MODULES base json LIBRARIES fmt::f
 
 # The parts of commands that need no server.
 millrace_module(cli_offline client/cli/offline
-  MODULES base command_line json system epoch tensor operations batch_layout batch operands expand
+  MODULES base parameters command_line json system epoch tensor operations batch_layout batch operands expand
           files plugin_process plugin source plan_order plan_tensors plan_text plan catalog local
           cli cli_size)
 
@@ -425,7 +432,7 @@ millrace_module(cli_trace client/cli/trace MODULES base system epoch proto conve
 
 # The commands of `millrace`, one file each.
 millrace_module(cli_commands client/cli/commands
-  MODULES base command_line json system access security tensor operations batch_layout batch expand
+  MODULES base parameters command_line json system access security tensor operations batch_layout batch expand
           convert transport transport_grpc files plugin_process plugin source coq_index kind_coq
           kind_python plan_order plan_tensors plan catalog client_api viz client_coq cli cli_consume
           cli_size cli_offline cli_top cli_trace)

@@ -1,8 +1,9 @@
 // The options of a session as flags: those rows of its table that have one.
 #pragma once
 
-#include "client/session_options.h"
+#include "client/session_option_table.h"
 #include "common/command_line/command_line.h"
+#include "common/command_line/parameter_flag.h"
 
 namespace millrace::cli {
 

@@ -22,6 +22,11 @@ CommandOption& CommandOption::Help(const std::string& text) {
   return *this;
 }
 
+CommandOption& CommandOption::Group(const std::string& heading) {
+  option_->group(heading);
+  return *this;
+}
+
 CommandOption& CommandOption::TypeName(const std::string& name) {
   option_->type_name(name);
   return *this;

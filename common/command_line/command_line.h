@@ -63,6 +63,9 @@ class CommandOption {
   /// The option may stand without a value, which is empty then.
   CommandOption& MayStandAlone();
 
+  /// The heading under which --help lists it.
+  CommandOption& Group(const std::string& heading);
+
   /// How often the option was given.
   std::size_t count() const;
 

@@ -54,17 +54,6 @@ std::string_view CompressionName(Compression compression) {
   return "unknown";
 }
 
-Status CheckCompression(std::string_view name, std::string_view value) {
-  std::string known;
-  for (const NamedCompression& named : kNames) {
-    if (named.name == value) return OkStatus();
-    if (!known.empty()) known += named.name == kNames.back().name ? " or " : ", ";
-    known.append("'").append(named.name).append("'");
-  }
-  return InvalidArgument(std::string(name) + ": expected " + known + ", got '" +
-                         std::string(value) + "'");
-}
-
 Compression CompressionOf(std::string_view name) {
   for (const NamedCompression& named : kNames) {
     if (named.name == name) return named.compression;

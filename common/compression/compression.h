@@ -28,9 +28,7 @@ enum class Compression : std::uint8_t {
 
 /// "off", "lz4" or "zstd".
 std::string_view CompressionName(Compression compression);
-/// Checks the value of the option `name`. InvalidArgument lists the names that there are.
-Status CheckCompression(std::string_view name, std::string_view value);
-/// The compression of that name; kOff for a name that there is not (CheckCompression).
+/// The compression of that name; kOff for any other text.
 Compression CompressionOf(std::string_view name);
 
 /// Not thread-safe: one for each thread. It keeps its memory, about a megabyte.

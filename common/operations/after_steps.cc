@@ -38,7 +38,7 @@ bool Has(DType dtype, std::int64_t number) {
 }
 
 /// The numbers of `scale` or `offset`, one or as many as a unit has values.
-Status ReadNumbers(const OperationParams& params, std::string_view name, const TensorType& type,
+Status ReadNumbers(const Params& params, std::string_view name, const TensorType& type,
                    DType compute, std::vector<ParamNumber>& out) {
   if (!params.is_set(name)) return OkStatus();
   const std::vector<ParamNumber> numbers = params.GetNumbers(name);
@@ -53,7 +53,7 @@ Status ReadNumbers(const OperationParams& params, std::string_view name, const T
                                          : fmt::format("{}", std::get<double>(number))));
     }
   }
-  if (!params.IsList(name)) {
+  if (!params.Is<std::vector<std::int64_t>>(name) && !params.Is<std::vector<ParamNumber>>(name)) {
     out = numbers;
     return OkStatus();
   }
@@ -70,8 +70,7 @@ Status ReadNumbers(const OperationParams& params, std::string_view name, const T
   return OkStatus();
 }
 
-Status AppendValues(const OperationParams& params, const TensorType& type,
-                    std::vector<LoopStep>& steps) {
+Status AppendValues(const Params& params, const TensorType& type, std::vector<LoopStep>& steps) {
   LoopStep step{type, ValueStep{}};
   if (params.is_set("dtype")) step.output.dtype = *DTypeFromName(params.GetText("dtype"));
   ValueStep values;
@@ -113,34 +112,35 @@ DType CommonType(DType a, DType b) {
   return DType::kInt64;
 }
 
-const std::vector<OperationParameter>& AfterParameters() {
-  static const std::vector<OperationParameter> parameters = {
+const std::vector<Parameter>& AfterParameters() {
+  static const std::vector<Parameter> parameters = {
       {
           .name = "squeeze",
-          .types = {OperationValueType::kBool},
-          .help = "then removes the last fixed axis, whose extent is 1",
+          .types = {ParamType::kBool},
           .default_value = false,
+          .help = "then removes the last fixed axis, whose extent is 1",
       },
       {
           .name = "shape",
-          .types = {OperationValueType::kInts},
+          .types = {ParamType::kInts},
           .help = "then gives other fixed extents to as many values; one may be -1",
           .min = -1,
           .max = kMaxExtent,
+          .may_be_empty = true,
       },
       {
           .name = "scale",
-          .types = {OperationValueType::kNumber, OperationValueType::kNumbers},
+          .types = {ParamType::kNumber, ParamType::kNumbers},
           .help = "then multiplies by a number, or by one for each element of the last axis",
       },
       {
           .name = "offset",
-          .types = {OperationValueType::kNumber, OperationValueType::kNumbers},
+          .types = {ParamType::kNumber, ParamType::kNumbers},
           .help = "then adds a number, or one for each element of the last axis",
       },
       {
           .name = "dtype",
-          .types = {OperationValueType::kText},
+          .types = {ParamType::kText},
           .help = "then converts the values",
           .allowed = DTypeNames(),
       },
@@ -148,7 +148,7 @@ const std::vector<OperationParameter>& AfterParameters() {
   return parameters;
 }
 
-Status AppendAfterSteps(const OperationParams& params, BoundOperation& bound) {
+Status AppendAfterSteps(const Params& params, BoundOperation& bound) {
   TensorType type = bound.output;
   if (params.is_set("squeeze") && params.GetBool("squeeze")) {
     MILLRACE_RETURN_IF_ERROR(AppendSqueeze(type, bound.steps));

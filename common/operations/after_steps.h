@@ -17,10 +17,10 @@
 namespace millrace {
 
 /// The parameters by which a user asks for the steps.
-const std::vector<OperationParameter>& AfterParameters();
+const std::vector<Parameter>& AfterParameters();
 
 /// Appends the steps to an operation that is bound without them.
-Status AppendAfterSteps(const OperationParams& params, BoundOperation& bound);
+Status AppendAfterSteps(const Params& params, BoundOperation& bound);
 
 /// The type that both types' values are computed in: the wider one; of a signed and an unsigned
 /// integer a signed one that has both, at most int64; of an integer and a float float32 if the

@@ -13,9 +13,9 @@ OperationType BitsOperation() {
   operation.parameters = {
       {
           .name = "order",
-          .types = {OperationValueType::kText},
-          .help = "which bit of a byte comes first: the most or the least significant one",
+          .types = {ParamType::kText},
           .default_value = std::string("msb"),
+          .help = "which bit of a byte comes first: the most or the least significant one",
           .allowed = {"msb", "lsb"},
       },
   };

@@ -25,9 +25,9 @@ OperationType ConcatOperation() {
   operation.parameters = {
       {
           .name = "axis",
-          .types = {OperationValueType::kInt},
-          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
+          .types = {ParamType::kInt},
           .default_value = std::int64_t{1},
+          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
       },
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {

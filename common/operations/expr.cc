@@ -66,7 +66,7 @@ class Expr : public Kernel {
   const std::size_t width_;
 };
 
-Result<ExpressionConstants> ConstantsOf(const OperationParams& params) {
+Result<ExpressionConstants> ConstantsOf(const Params& params) {
   ExpressionConstants constants;
   for (const auto& [name, number] : params.GetNamedNumbers("with")) {
     const auto names = Expression::Names(name);
@@ -120,18 +120,18 @@ OperationType ExprOperation() {
   operation.parameters = {
       {
           .name = "expr",
-          .types = {OperationValueType::kText},
+          .types = {ParamType::kText},
           .help = "the expression, such as \"a / (b + 1)\"",
           .required = true,
       },
       {
           .name = "with",
-          .types = {OperationValueType::kNamedNumbers},
-          .help = "numbers that the expression names",
+          .types = {ParamType::kNamedNumbers},
           .default_value = std::map<std::string, ParamNumber>(),
+          .help = "numbers that the expression names",
       },
   };
-  operation.inputs_of = [](const OperationParams& params) -> Result<std::vector<std::string>> {
+  operation.inputs_of = [](const Params& params) -> Result<std::vector<std::string>> {
     MILLRACE_ASSIGN_OR_RETURN(const ExpressionConstants constants, ConstantsOf(params));
     return NamesOf(params.GetText("expr"), constants);
   };

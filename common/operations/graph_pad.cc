@@ -4,16 +4,16 @@
 #include <string>
 #include <utility>
 
-#include "common/operations/operation_params.h"
+#include "common/parameters/params.h"
 #include "common/tensor/tensor_view.h"
 
 namespace millrace {
 namespace {
 
-OperationParameter Count(std::string name, std::string help, std::int64_t min) {
+Parameter Count(std::string name, std::string help, std::int64_t min) {
   return {
       .name = std::move(name),
-      .types = {OperationValueType::kInt},
+      .types = {ParamType::kInt},
       .help = std::move(help),
       .min = min,
       .max = kMaxExtent,
@@ -27,8 +27,8 @@ bool GraphPad::IsMask(std::string_view name) {
   return std::find(kMasks.begin(), kMasks.end(), name) != kMasks.end();
 }
 
-const std::vector<OperationParameter>& GraphPad::Parameters() {
-  static const std::vector<OperationParameter> parameters = {
+const std::vector<Parameter>& GraphPad::Parameters() {
+  static const std::vector<Parameter> parameters = {
       Count("nodes", "nodes of every batch; at least one of them is padding", 1),
       Count("edges", "edges of every batch, with reversed and self edges", 0),
       Count("graphs", "graphs of every batch; the last one is padding", 1),
@@ -36,16 +36,16 @@ const std::vector<OperationParameter>& GraphPad::Parameters() {
   return parameters;
 }
 
-Result<GraphPad> GraphPad::Bind(const OperationParams& params) {
-  MILLRACE_ASSIGN_OR_RETURN(const OperationParams normal, NormalParams(Parameters(), params));
+Result<GraphPad> GraphPad::Bind(const Params& params) {
+  MILLRACE_ASSIGN_OR_RETURN(const Params normal, WithDefaults(Parameters(), params));
   const auto count = [&](std::string_view name) {
     return static_cast<std::uint32_t>(normal.GetInt(name));
   };
   return GraphPad{count("nodes"), count("edges"), count("graphs")};
 }
 
-OperationParams GraphPad::params() const {
-  return OperationParams({{"nodes", std::int64_t{nodes}},
+Params GraphPad::params() const {
+  return Params({{"nodes", std::int64_t{nodes}},
                           {"edges", std::int64_t{edges}},
                           {"graphs", std::int64_t{graphs}}});
 }

@@ -14,8 +14,8 @@
 
 namespace millrace {
 
-class OperationParams;  // common/operations/operation_params.h
-struct OperationParameter;
+class Params;  // common/operations/operation_params.h
+struct Parameter;
 
 struct GraphPad {
   /// The key of `pad` that stands for graphs, and for no tensor.
@@ -30,11 +30,11 @@ struct GraphPad {
   std::uint32_t graphs = 0;  // the last one is padding
 
   /// nodes, edges and graphs; all are required.
-  static const std::vector<OperationParameter>& Parameters();
-  /// Errors are those of NormalParams.
-  static Result<GraphPad> Bind(const OperationParams& params);
+  static const std::vector<Parameter>& Parameters();
+  /// Errors are those of WithDefaults.
+  static Result<GraphPad> Bind(const Params& params);
   /// The parameters that Bind took.
-  OperationParams params() const;
+  Params params() const;
 
   friend bool operator==(const GraphPad&, const GraphPad&) = default;
 };

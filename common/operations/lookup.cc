@@ -62,7 +62,7 @@ OperationType LookupOperation() {
   operation.parameters = {
       {
           .name = "table",
-          .types = {OperationValueType::kText},
+          .types = {ParamType::kText},
           .help = "the name of the table or array",
           .required = true,
       },

@@ -57,7 +57,7 @@ OperationType OneHotOperation() {
   operation.parameters = {
       {
           .name = "depth",
-          .types = {OperationValueType::kInt},
+          .types = {ParamType::kInt},
           .help = "extent of the new axis; other numbers than -1 to depth - 1 are an error",
           .min = 1,
           .max = kMaxExtent,

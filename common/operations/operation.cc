@@ -30,7 +30,7 @@ Status CheckInputs(const OperationType& operation, std::span<const TensorType> i
 
 bool Owns(const OperationType& operation, std::string_view name) {
   return std::any_of(operation.parameters.begin(), operation.parameters.end(),
-                     [&](const OperationParameter& parameter) { return parameter.name == name; });
+                     [&](const Parameter& parameter) { return parameter.name == name; });
 }
 
 }  // namespace
@@ -53,9 +53,9 @@ OperationTable OperationTable::With(OperationType operation) const {
   return OperationTable(std::move(operations));
 }
 
-std::vector<OperationParameter> AllParameters(const OperationType& operation) {
-  std::vector<OperationParameter> parameters = operation.parameters;
-  for (const OperationParameter& after : AfterParameters()) {
+std::vector<Parameter> AllParameters(const OperationType& operation) {
+  std::vector<Parameter> parameters = operation.parameters;
+  for (const Parameter& after : AfterParameters()) {
     if (Owns(operation, after.name)) continue;
     parameters.push_back(after);
     const auto& required = operation.required_after;
@@ -67,10 +67,10 @@ std::vector<OperationParameter> AllParameters(const OperationType& operation) {
 
 Result<BoundOperation> BindOperation(const OperationType& operation,
                                      std::span<const TensorType> inputs,
-                                     const OperationParams& params, const LookupTables& tables) {
+                                     const Params& params, const LookupTables& tables) {
   MILLRACE_RETURN_IF_ERROR(CheckInputs(operation, inputs));
-  MILLRACE_ASSIGN_OR_RETURN(const OperationParams normal,
-                            NormalParams(AllParameters(operation), params));
+  MILLRACE_ASSIGN_OR_RETURN(const Params normal,
+                            WithDefaults(AllParameters(operation), params));
   MILLRACE_ASSIGN_OR_RETURN(BoundOperation bound, operation.bind({inputs, normal, tables}));
   if (bound.kernel != nullptr) {
     bound.output = bound.kernel_output;
@@ -80,9 +80,9 @@ Result<BoundOperation> BindOperation(const OperationType& operation,
   if (Status status = CheckTensorType(bound.output); !status.ok()) {
     return status.WithContext(operation.name);
   }
-  std::map<std::string, OperationValue> after = normal.values();
-  for (const OperationParameter& parameter : operation.parameters) after.erase(parameter.name);
-  MILLRACE_RETURN_IF_ERROR(AppendAfterSteps(OperationParams(std::move(after)), bound));
+  std::map<std::string, ParamValue> after = normal.values();
+  for (const Parameter& parameter : operation.parameters) after.erase(parameter.name);
+  MILLRACE_RETURN_IF_ERROR(AppendAfterSteps(Params(std::move(after)), bound));
   return bound;
 }
 

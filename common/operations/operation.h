@@ -29,7 +29,7 @@
 #include "common/base/dtype.h"
 #include "common/base/result.h"
 #include "common/operations/device_form.h"
-#include "common/operations/operation_params.h"
+#include "common/parameters/params.h"
 #include "common/tensor/tensor_view.h"
 
 namespace millrace {
@@ -95,7 +95,7 @@ using LookupTables = std::map<std::string, TensorView, std::less<>>;
 /// their defaults filled in.
 struct BindContext {
   std::span<const TensorType> inputs;
-  const OperationParams& params;
+  const Params& params;
   const LookupTables& tables;
 };
 
@@ -108,7 +108,7 @@ struct OperationType {
   /// are.
   std::size_t min_inputs = 1;
   std::size_t max_inputs = 1;
-  std::vector<OperationParameter> parameters = {};  // but for those of after_steps.h
+  std::vector<Parameter> parameters = {};  // but for those of after_steps.h
   /// Names of parameters of which a use has exactly one; none: no such rule.
   std::vector<std::string> one_of = {};
   /// Names of steps after the operation that have to be written: `dtype` of a cast.
@@ -119,7 +119,7 @@ struct OperationType {
   /// The inputs' names, if they follow from parameters (expr). Then a user writes the parameter
   /// that has the operation's own name where other operations have their inputs. Errors as those of
   /// bind.
-  std::function<Result<std::vector<std::string>>(const OperationParams&)> inputs_of = {};
+  std::function<Result<std::vector<std::string>>(const Params&)> inputs_of = {};
 };
 
 /// The table of operations. Tests extend it.
@@ -141,12 +141,12 @@ class OperationTable {
 };
 
 /// All parameters that a use of the operation can have, with those of the steps after it.
-std::vector<OperationParameter> AllParameters(const OperationType& operation);
+std::vector<Parameter> AllParameters(const OperationType& operation);
 
 /// Checks parameters and inputs, and binds the operation with the steps after it.
 Result<BoundOperation> BindOperation(const OperationType& operation,
                                      std::span<const TensorType> inputs,
-                                     const OperationParams& params,
+                                     const Params& params,
                                      const LookupTables& tables = {});
 
 }  // namespace millrace

@@ -51,25 +51,25 @@ void FillUp(std::byte* out, std::size_t bytes, const std::vector<std::byte>& pat
 
 }  // namespace
 
-const std::vector<OperationParameter>& Pad::Parameters() {
-  static const std::vector<OperationParameter> parameters = {
+const std::vector<Parameter>& Pad::Parameters() {
+  static const std::vector<Parameter> parameters = {
       {
           .name = "value",
-          .types = {OperationValueType::kNumber},
-          .help = "what rows are filled up with",
+          .types = {ParamType::kNumber},
           .default_value = std::int64_t{0},
+          .help = "what rows are filled up with",
       },
       {
           .name = "multiple",
-          .types = {OperationValueType::kInt},
-          .help = "the extent is a multiple of this",
+          .types = {ParamType::kInt},
           .default_value = std::int64_t{1},
+          .help = "the extent is a multiple of this",
           .min = 1,
           .max = 1 << 20,
       },
       {
           .name = "to",
-          .types = {OperationValueType::kInt, OperationValueType::kText},
+          .types = {ParamType::kInt, ParamType::kText},
           .help =
               "the extent of every batch, or `bound`: that of the batch's class; if absent, the "
               "longest row's",
@@ -81,16 +81,16 @@ const std::vector<OperationParameter>& Pad::Parameters() {
   return parameters;
 }
 
-Result<Pad> Pad::Bind(const TensorType& type, const OperationParams& params) {
+Result<Pad> Pad::Bind(const TensorType& type, const Params& params) {
   if (!type.ragged) {
     return InvalidArgument(
         fmt::format("pad: expected a ragged tensor, got {}", DescribeTensorType(type)));
   }
-  MILLRACE_ASSIGN_OR_RETURN(const OperationParams normal, NormalParams(Parameters(), params));
+  MILLRACE_ASSIGN_OR_RETURN(const Params normal, WithDefaults(Parameters(), params));
   Pad pad;
   MILLRACE_ASSIGN_OR_RETURN(pad.value_, ReadValue(type, normal.GetNumber("value")));
   pad.multiple_ = static_cast<std::uint32_t>(normal.GetInt("multiple"));
-  if (normal.IsInt("to")) {
+  if (normal.Is<std::int64_t>("to")) {
     pad.to_ = static_cast<std::uint32_t>(normal.GetInt("to"));
     if (*pad.to_ % pad.multiple_ != 0) {
       return InvalidArgument(fmt::format("to: {} is no multiple of {}", *pad.to_, pad.multiple_));

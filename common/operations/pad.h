@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "common/operations/operation_params.h"
+#include "common/parameters/params.h"
 #include "common/tensor/tensor_view.h"
 
 namespace millrace {
@@ -18,9 +18,9 @@ namespace millrace {
 class Pad {
  public:
   /// Parameters: value (0), multiple (1), to: a number of elements, or `bound`.
-  static const std::vector<OperationParameter>& Parameters();
+  static const std::vector<Parameter>& Parameters();
   /// Errors are as those of BindOperation.
-  static Result<Pad> Bind(const TensorType& type, const OperationParams& params);
+  static Result<Pad> Bind(const TensorType& type, const Params& params);
 
   /// Whether Extent needs the bound of the batch's class.
   bool needs_bound() const { return to_bound_; }

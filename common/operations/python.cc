@@ -25,8 +25,8 @@ std::string ArgumentOf(const std::string& tensor) {
   return end == std::string::npos ? tensor : tensor.substr(end + 1);
 }
 
-Status ReadInputs(const OperationParams& params, PythonFunction& function) {
-  if (params.IsNamedTexts("inputs")) {
+Status ReadInputs(const Params& params, PythonFunction& function) {
+  if (params.Is<std::map<std::string, std::string>>("inputs")) {
     for (auto& [argument, tensor] : params.GetNamedTexts("inputs")) {
       function.inputs.push_back({argument, tensor});
     }
@@ -51,7 +51,7 @@ Status ReadInputs(const OperationParams& params, PythonFunction& function) {
   return OkStatus();
 }
 
-Status ReadOutputs(const OperationParams& params, PythonFunction& function) {
+Status ReadOutputs(const Params& params, PythonFunction& function) {
   if (params.is_set("type") == params.is_set("types")) {
     return InvalidArgument(
         "python: expected either `type`, such as \"float32[*, 80]\", or `types`, a map of the "
@@ -90,12 +90,12 @@ const TensorDefinition* DefinitionOf(
                                                                                : nullptr;
 }
 
-Result<PythonFunction> ReadPythonFunction(const OperationParams& params) {
+Result<PythonFunction> ReadPythonFunction(const Params& params) {
   PythonFunction function;
   function.object = params.GetText("python");
   MILLRACE_RETURN_IF_ERROR(ReadInputs(params, function));
   MILLRACE_RETURN_IF_ERROR(ReadOutputs(params, function));
-  function.args = params.is_set("args") ? params.GetText("args") : "{}";
+  function.args = params.is_set("args") ? params.GetTree("args") : "{}";
   function.per_batch = params.is_set("per") && params.GetText("per") == "batch";
   function.drop = params.GetTexts("drop");
   if (function.per_batch && !function.drop.empty()) {
@@ -119,66 +119,66 @@ OperationType PythonOperation() {
   operation.parameters = {
       {
           .name = "python",
-          .types = {OperationValueType::kText},
+          .types = {ParamType::kText},
           .help = "the function, as \"module:name\"",
           .required = true,
       },
       {
           .name = "inputs",
-          .types = {OperationValueType::kTexts, OperationValueType::kNamedTexts},
+          .types = {ParamType::kTexts, ParamType::kNamedTexts},
           .help = "the tensors that it gets, as arguments of their names; or arguments: tensors",
           .required = true,
       },
       {
           .name = "type",
-          .types = {OperationValueType::kText},
+          .types = {ParamType::kText},
           .help = "the type of what it returns, such as \"float32[*, 80]\"",
       },
       {
           .name = "types",
-          .types = {OperationValueType::kNamedTexts},
+          .types = {ParamType::kNamedTexts},
           .help = "the types of what it returns, if that is a dict",
       },
       {
           .name = "args",
-          .types = {OperationValueType::kTree},
-          .help = "further arguments, by their names",
+          .types = {ParamType::kTree},
           .default_value = std::string("{}"),
+          .help = "further arguments, by their names",
       },
       {
           .name = "per",
-          .types = {OperationValueType::kText},
-          .help = "what it is called for",
+          .types = {ParamType::kText},
           .default_value = std::string("example"),
+          .help = "what it is called for",
           .allowed = {"example", "batch"},
       },
       {
           .name = "drop",
-          .types = {OperationValueType::kTexts},
+          .types = {ParamType::kTexts},
           .help = "names of exceptions that drop the example",
       },
       {
           .name = "timeout",
-          .types = {OperationValueType::kInt},
-          .help = "seconds that an example may take",
+          .types = {ParamType::kInt},
           .default_value = std::int64_t{60},
+          .help = "seconds that an example may take",
           .min = 1,
           .max = 86400,
       },
       {
           .name = "random",
-          .types = {OperationValueType::kBool},
-          .help = "seed random, numpy.random and torch before each example",
+          .types = {ParamType::kBool},
           .default_value = false,
+          .help = "seed random, numpy.random and torch before each example",
       },
       {
           .name = "seed",
-          .types = {OperationValueType::kInt},
+          .types = {ParamType::kInt},
           .help = "of chance; usually that of shuffle",
       },
   };
   operation.one_of = {"type", "types"};
-  operation.inputs_of = [](const OperationParams& params) -> Result<std::vector<std::string>> {
+  operation.inputs_of = [](const Params& params) -> Result<std::vector<std::string>> {
     std::vector<std::string> names;
     // A later layer of the pipeline's text may bring what is missing.
     const bool typed = params.is_set("type") || params.is_set("types");

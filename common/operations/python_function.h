@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/operations/operation_params.h"
+#include "common/parameters/params.h"
 #include "common/operations/tensor_graph.h"
 #include "common/tensor/tensor_type.h"
 
@@ -49,6 +49,6 @@ const TensorDefinition* DefinitionOf(
 
 /// Reads the parameters of a use, with or without their defaults. InvalidArgument begins with the
 /// parameter at fault and ": ".
-Result<PythonFunction> ReadPythonFunction(const OperationParams& params);
+Result<PythonFunction> ReadPythonFunction(const Params& params);
 
 }  // namespace millrace

@@ -77,7 +77,7 @@ OperationType SliceOperation() {
   operation.parameters = {
       {
           .name = "range",
-          .types = {OperationValueType::kInts},
+          .types = {ParamType::kInts},
           .help = "[a, b]: places a to b - 1, negative ones from the end; nothing is clipped, "
                   "except for each row of a ragged axis",
           .count = 2,
@@ -85,9 +85,9 @@ OperationType SliceOperation() {
       },
       {
           .name = "axis",
-          .types = {OperationValueType::kInt},
-          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
+          .types = {ParamType::kInt},
           .default_value = std::int64_t{1},
+          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
       },
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {

@@ -15,9 +15,9 @@ OperationType StackOperation() {
   operation.parameters = {
       {
           .name = "axis",
-          .types = {OperationValueType::kInt},
-          .help = "place of the new axis; axis 0 is the rows, and negative ones count from the end",
+          .types = {ParamType::kInt},
           .default_value = std::int64_t{1},
+          .help = "place of the new axis; axis 0 is the rows, and negative ones count from the end",
       },
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {

@@ -14,22 +14,23 @@ OperationType TakeOperation() {
   operation.parameters = {
       {
           .name = "axis",
-          .types = {OperationValueType::kInt},
-          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
+          .types = {ParamType::kInt},
           .default_value = std::int64_t{1},
+          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
       },
       {
           .name = "index",
-          .types = {OperationValueType::kInts, OperationValueType::kInt},
+          .types = {ParamType::kInts, ParamType::kInt},
           .help = "the places, negative ones from the end; a single one removes the axis",
           .required = true,
+          .may_be_empty = true,
       },
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& input = context.inputs.front();
     MILLRACE_ASSIGN_OR_RETURN(const InnerAxis axis,
                               ResolveInnerAxis(input, context.params.GetInt("axis")));
-    const bool single = context.params.IsInt("index");
+    const bool single = context.params.Is<std::int64_t>("index");
     const std::vector<std::int64_t> places =
         single ? std::vector<std::int64_t>{context.params.GetInt("index")}
                : context.params.GetInts("index");

@@ -96,7 +96,7 @@ class TensorGraphBinder {
         graph_.nodes_[source].name, table_.Find("cast"), {source}, RunPlace::kAny, {}, {}};
     MILLRACE_ASSIGN_OR_RETURN(
         node.bound, BindOperation(*node.operation, std::span(&graph_.nodes_[source].type, 1),
-                                  OperationParams({{"dtype", std::string(DTypeName(dtype))}})));
+                                  Params({{"dtype", std::string(DTypeName(dtype))}})));
     node.type = node.bound.output;
     node.implicit = true;
     graph_.nodes_.push_back(std::move(node));
@@ -177,8 +177,8 @@ class TensorGraphBinder {
 
   /// The number of an equal node, or of a new one.
   std::size_t Add(TensorNode node, const TensorDefinition& definition) {
-    const OperationParams params =
-        NormalParams(AllParameters(*node.operation), definition.params).value();
+    const Params params =
+        WithDefaults(AllParameters(*node.operation), definition.params).value();
     const std::string key =
         fmt::format("{}({}){}@{}", node.operation->name, fmt::join(node.inputs, ","),
                     ParamsKey(params), static_cast<int>(node.at));

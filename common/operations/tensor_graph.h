@@ -29,7 +29,7 @@ struct TensorDefinition {
   std::string name;
   std::string operation;
   std::vector<std::string> inputs;  // a `/` of a tensor's name may be written `.`
-  OperationParams params = {};
+  Params params = {};
   RunPlace at = RunPlace::kAny;
 };
 
@@ -49,7 +49,7 @@ struct TensorGraphText {
   std::vector<SourceTensor> sources;
   std::vector<TensorDefinition> definitions;        // names are words, or words joined by dots
   std::optional<std::vector<std::string>> outputs;  // absent: all that nothing else reads
-  std::map<std::string, OperationParams> pads;      // of outputs
+  std::map<std::string, Params> pads;      // of outputs
   /// The type of a widened source tensor that is padded, int32 or int64.
   DType index_dtype = DType::kInt64;
 };
@@ -62,7 +62,7 @@ struct TensorNode {
   RunPlace at = RunPlace::kAny;
   TensorType type;
   BoundOperation bound;
-  OperationParams params = {};  // as they were given
+  Params params = {};  // as they were given
   /// The widened form of a source's tensor. It has the name of that one, and is an output only if
   /// it is padded.
   bool implicit = false;

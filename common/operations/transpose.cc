@@ -41,9 +41,10 @@ OperationType TransposeOperation() {
   operation.parameters = {
       {
           .name = "axes",
-          .types = {OperationValueType::kInts},
+          .types = {ParamType::kInts},
           .help = "all axes in their new order; it begins with 0, the rows",
           .required = true,
+          .may_be_empty = true,
       },
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {

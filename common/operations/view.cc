@@ -16,7 +16,7 @@ OperationType ViewOperation() {
   operation.parameters = {
       {
           .name = "dtype",
-          .types = {OperationValueType::kText},
+          .types = {ParamType::kText},
           .help = "the other type",
           .required = true,
       },

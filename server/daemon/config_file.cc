@@ -13,7 +13,6 @@
 #include "common/base/parse_number.h"
 #include "common/base/suggestion.h"
 #include "server/daemon/option_table.h"
-#include "server/plan/text/param_value.h"
 #include "server/yaml/yaml_reader.h"
 #include "server/yaml/yaml_writer.h"
 
@@ -26,7 +25,7 @@ class ConfigReader {
   explicit ConfigReader(const std::string& path) : path_(path) {
     keys_.emplace_back(kDatasetsKey);
     keys_.emplace_back(kPluginsKey);
-    for (const Option& option : OptionTable()) keys_.push_back(option.name);
+    for (const Option& option : OptionTable()) keys_.push_back(option.parameter.name);
   }
 
   Result<OptionTexts> Read(const YamlNode& root) {
@@ -210,7 +209,7 @@ std::string PrintConfig(const DaemonOptions& options) {
   std::string out = fmt::format("# millraced {}\n", RoleName(options.role));
   for (const Option& option : OptionTable()) {
     if (!option.IsOf(options.role)) continue;
-    out += fmt::format("{}: {}  # {}\n", option.name, YamlText(option.value.print(options)),
+    out += fmt::format("{}: {}  # {}\n", option.parameter.name, YamlText(option.Print(options)),
                        option.Help());
   }
   if (!options.datasets.empty()) out += fmt::format("{}:\n", kDatasetsKey);

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "common/parameters/member.h"
+#include "common/parameters/parameter.h"
 #include "common/system/host.h"
-#include "server/daemon/option_value.h"
 #include "server/daemon/options.h"
 
 namespace millrace {
@@ -23,17 +24,20 @@ struct OptionDefault {
 };
 
 struct Option {
-  std::string name;  // also its key in the configuration file; with '_'
+  Parameter parameter;  // its name, with '_', is also the key in the configuration file
   std::vector<Role> roles;
-  OptionValue value;
+  Member<DaemonOptions> member;
   OptionDefault otherwise;
-  std::string help;
 
   bool IsOf(Role role) const;
   /// For example "--batch-listen".
   std::string Flag() const;
   /// One line with the purpose, the bounds and the default.
   std::string Help() const;
+  /// The value as a text that reads as the same value.
+  std::string Print(const DaemonOptions& options) const {
+    return PlainText(parameter, member.Get(options));
+  }
 };
 
 const std::vector<Option>& OptionTable();

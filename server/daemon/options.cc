@@ -23,14 +23,18 @@ Status At(const Status& status, const OptionText& text) {
 
 Status ReadOption(const Option& option, const OptionTexts& texts, const HostLimits& host,
                   DaemonOptions& options) {
-  const auto given = texts.values.find(option.name);
+  const auto given = texts.values.find(option.parameter.name);
   OptionText text;
   if (given != texts.values.end()) text = given->second;
   const bool asks_for_default = text.text.empty() && !option.otherwise.fixed;
   if (given == texts.values.end() || asks_for_default) text.text = option.otherwise.text(host);
   if (text.text.empty() && !option.otherwise.fixed) return OkStatus();  // asks for the default
-  const Status read = option.value.read(text.text, host, options);
-  return At(read.WithContext("option " + option.name), text);
+  const Result<ParamValue> value = ReadText(option.parameter, text.text);
+  if (!value.ok()) {
+    return At(value.status().WithContext("option " + option.parameter.name), text);
+  }
+  option.member.Set(*value, options);
+  return OkStatus();
 }
 
 /// Checks that there is an address to which consumers can connect.
@@ -108,6 +112,15 @@ Status CheckEtcdTls(const OptionTexts& texts, const DaemonOptions& options) {
   return At(InvalidArgument(needed ? "option store: etcds:// needs etcd_tls, a folder with ca.crt"
                                    : "option etcd_tls: expected with a store at etcds:// only"),
             given == texts.values.end() ? OptionText() : given->second);
+}
+
+Status CheckMemory(const OptionTexts& texts, const HostLimits& host, const DaemonOptions& options) {
+  const auto given = texts.values.find("memory_limit");
+  if (given == texts.values.end() || options.memory_limit <= host.memory_bytes) return OkStatus();
+  return At(InvalidArgument(
+                fmt::format("option memory_limit: expected at most the {}'s {} bytes, got '{}'",
+                            host.memory_from, host.memory_bytes, given->second.text)),
+            given->second);
 }
 
 /// The cache gets a quarter of the limit unless the text says otherwise.
@@ -251,6 +264,7 @@ Result<DaemonOptions> MakeOptions(Role role, const OptionTexts& texts, const Hos
   for (const Option& option : OptionTable()) {
     MILLRACE_RETURN_IF_ERROR(ReadOption(option, texts, host, options));
   }
+  MILLRACE_RETURN_IF_ERROR(CheckMemory(texts, host, options));
   MILLRACE_RETURN_IF_ERROR(CheckAdvertised(texts, options));
   MILLRACE_RETURN_IF_ERROR(CheckExposed(texts, options));
   MILLRACE_RETURN_IF_ERROR(CheckEtcdTls(texts, options));
@@ -278,7 +292,7 @@ Result<DaemonOptions> EffectiveOptions(Role role, const std::string& config_file
 std::vector<std::string> ChangedOptions(const DaemonOptions& before, const DaemonOptions& after) {
   std::vector<std::string> changed;
   for (const Option& option : OptionTable()) {
-    if (option.value.print(before) != option.value.print(after)) changed.push_back(option.name);
+    if (option.Print(before) != option.Print(after)) changed.push_back(option.parameter.name);
   }
   return changed;
 }

@@ -20,7 +20,7 @@ StageType BalanceStage() {
   stage.parameters = {
       {
           .name = "by",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .help = "what is summed: a column of the source, or an expression over columns",
           .required = true,
       },
@@ -35,7 +35,7 @@ StageType BalanceStage() {
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     BalancePart& balance = parts.Edit<BalancePart>();
-    balance.by = params.GetString("by");
+    balance.by = params.GetText("by");
     balance.group = static_cast<std::uint64_t>(params.GetInt("group"));
     return OkStatus();
   };

@@ -78,7 +78,7 @@ std::uint64_t NumberOr(const Params& params, std::string_view name, std::uint64_
 
 BucketPart BucketOf(const Params& params) {
   BucketPart bucket;
-  bucket.by = params.GetString("bucket.by");
+  bucket.by = params.GetText("bucket.by");
   if (params.is_set("bucket.bounds")) {
     const std::vector<std::int64_t> bounds = params.GetInts("bucket.bounds");
     bucket.bounds.assign(bounds.begin(), bounds.end());
@@ -88,7 +88,7 @@ BucketPart BucketOf(const Params& params) {
   bucket.size = NumberOr(params, "bucket.size", 0);
   bucket.max_size = NumberOr(params, "bucket.max_size", 0);
   bucket.together = NumberOr(params, "bucket.together", 1);
-  bucket.drop_above = params.GetString("bucket.above") == "drop";
+  bucket.drop_above = params.GetText("bucket.above") == "drop";
   return bucket;
 }
 
@@ -96,13 +96,13 @@ std::vector<Parameter> BucketParameters() {
   return {
       {
           .name = "bucket.by",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .help = "batches of examples whose values lie between two bounds: a column of the "
                   "source, or an expression over columns",
       },
       {
           .name = "bucket.bounds",
-          .types = {ParamType::kIntList},
+          .types = {ParamType::kInts},
           .help = "the largest value of each bucket, ascending",
           .min = 0,
           .max = static_cast<std::int64_t>(kMaxOrderValue),
@@ -146,7 +146,7 @@ std::vector<Parameter> BucketParameters() {
       },
       {
           .name = "bucket.above",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .default_value = std::string("refuse"),
           .help = "examples above the last bound or the budget: refuse the pipeline, or drop them "
                   "from all epochs",
@@ -182,7 +182,7 @@ StageType BatchStage() {
       },
       {
           .name = "remainder",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .default_value = std::string("drop"),
           .help = "the last, incomplete step of an epoch, and the last batch of a bucket: drop it, "
                   "or keep it, cut evenly",
@@ -203,7 +203,7 @@ StageType BatchStage() {
     batch.size = NumberOr(params, "size", 0);
     batch.global_size = NumberOr(params, "global_size", 0);
     if (HasBucket(params)) batch.bucket = BucketOf(params);
-    batch.keep = params.GetString("remainder") == "keep";
+    batch.keep = params.GetText("remainder") == "keep";
     return OkStatus();
   };
   return stage;

@@ -18,14 +18,14 @@ StageType CacheStage() {
   stage.optional = true;
   stage.parameters = {{
       .name = "examples",
-      .types = {ParamType::kString},
+      .types = {ParamType::kText},
       .help = "memory: in the worker's memory (cache_bytes); disk: in its folder (cache_dir) too",
       .allowed = {"memory", "disk"},
       .required = true,
   }};
   stage.compile = [](const Params& params, PlanParts& parts) {
     parts.Edit<CachePart>().examples =
-        params.GetString("examples") == "disk" ? CacheLevel::kDisk : CacheLevel::kMemory;
+        params.GetText("examples") == "disk" ? CacheLevel::kDisk : CacheLevel::kMemory;
     return OkStatus();
   };
   return stage;

@@ -33,7 +33,7 @@ StageType ChunkStage() {
   stage.parameters = {
       {
           .name = "tensor",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .help = "the ragged tensor of the source that is cut, with '/' written as '.'",
           .required = true,
       },
@@ -62,7 +62,7 @@ StageType ChunkStage() {
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     ChunkPart& chunk = parts.Edit<ChunkPart>();
-    chunk.tensor = params.GetString("tensor");
+    chunk.tensor = params.GetText("tensor");
     chunk.size = static_cast<std::uint64_t>(params.GetInt("size"));
     chunk.step = static_cast<std::uint64_t>(StepOf(params));
     return OkStatus();

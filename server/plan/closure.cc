@@ -25,7 +25,7 @@ StageType ClosureStage() {
       },
       {
           .name = "order",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .default_value = std::string("bfs"),
           .help = "bfs: breadth first; dfs: depth first",
           .allowed = {"bfs", "dfs"},
@@ -36,7 +36,7 @@ StageType ClosureStage() {
     if (params.is_set("max_subgraph_size")) {
       options.max_subgraph_size = static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
     }
-    options.order = params.GetString("order") == "bfs" ? ClosureOrder::kBreadthFirst
+    options.order = params.GetText("order") == "bfs" ? ClosureOrder::kBreadthFirst
                                                        : ClosureOrder::kDepthFirst;
     return OkStatus();
   };

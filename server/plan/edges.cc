@@ -17,7 +17,7 @@ StageType EdgesStage() {
   stage.parameters = {
       {
           .name = "symmetrization",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .default_value = std::string("bidirectional"),
           .help =
               "reversed edges: none, with the same labels (undirected), or with labels of their "
@@ -33,7 +33,7 @@ StageType EdgesStage() {
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     EdgesPart& edges = parts.Edit<EdgesPart>();
-    edges.symmetrization = SymmetrizationFromName(params.GetString("symmetrization"))
+    edges.symmetrization = SymmetrizationFromName(params.GetText("symmetrization"))
                                .value_or(Symmetrization::kBidirectional);
     edges.add_self_edges = params.GetBool("add_self_edges");
     return OkStatus();

@@ -21,23 +21,25 @@ StageType ExcludeStage() {
   stage.parameters = {
       {
           .name = "files",
-          .types = {ParamType::kStringList},
+          .types = {ParamType::kTexts},
           .default_value = std::vector<std::string>(),
           .help = "names of the files, as in the dataset",
+          .may_be_empty = true,
           .unordered = true,
       },
       {
           .name = "examples",
-          .types = {ParamType::kIntList},
+          .types = {ParamType::kInts},
           .default_value = std::vector<std::int64_t>(),
           .help = "ids of single examples",
           .min = 0,
+          .may_be_empty = true,
           .unordered = true,
       },
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     ExcludePart& exclude = parts.Edit<ExcludePart>();
-    exclude.files = params.GetStrings("files");
+    exclude.files = params.GetTexts("files");
     const std::vector<std::int64_t> examples = params.GetInts("examples");
     exclude.examples.assign(examples.begin(), examples.end());
     return OkStatus();

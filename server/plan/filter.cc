@@ -13,13 +13,13 @@ StageType FilterStage() {
   stage.help = "leaves examples out before they are built";
   stage.parameters = {{
       .name = "where",
-      .types = {ParamType::kString},
+      .types = {ParamType::kText},
       .default_value = {},
       .help = "an expression over columns of the source; examples for which it is 0 are left out",
       .in_build = false,
   }};
   stage.compile = [](const Params& params, PlanParts& parts) {
-    if (params.is_set("where")) parts.Edit<FilterPart>().where = params.GetString("where");
+    if (params.is_set("where")) parts.Edit<FilterPart>().where = params.GetText("where");
     return OkStatus();
   };
   return stage;

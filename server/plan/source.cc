@@ -18,17 +18,17 @@ StageType SourceStage() {
   stage.scalar = true;
   stage.parameters = {{
       .name = "source",
-      .types = {ParamType::kString},
+      .types = {ParamType::kText},
       .required = true,
   }};
   stage.check = [](const Params& params) {
-    const std::string& chosen = params.GetString("source");
+    const std::string& chosen = params.GetText("source");
     if (!params.values().contains(chosen) || params.is_set(chosen)) return OkStatus();
     return InvalidArgument(fmt::format("{0} needs a value: write source: {{{0}: …}}", chosen));
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     SourcePart& source = parts.Edit<SourcePart>();
-    source.name = params.GetString("source");
+    source.name = params.GetText("source");
     for (const auto& [name, value] : params.values()) {
       if (name == source.name) source.argument = value;
       const bool given = !std::holds_alternative<std::monostate>(value);

@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 SplitMethod MethodOf(const Params& params) {
-  const std::string& method = params.GetString("method");
+  const std::string& method = params.GetText("method");
   if (method == "hash") return SplitMethod::kHash;
   if (method == "file_prefix") return SplitMethod::kFilePrefix;
   return SplitMethod::kDisabled;
@@ -25,7 +25,7 @@ SplitOptions OptionsOf(const Params& params) {
     options.proportions = params.GetInts("proportions");
     options.seed = params.GetInt("seed");
   } else if (options.method == SplitMethod::kFilePrefix) {
-    options.prefixes = params.GetStringLists("prefixes");
+    options.prefixes = params.GetTextLists("prefixes");
   }
   return options;
 }
@@ -55,20 +55,20 @@ Status CheckSplit(const Params& params) {
                                        kMaxSplitLabels, params.GetInts("proportions").size()));
   }
   if (method == SplitMethod::kFilePrefix &&
-      params.GetStringLists("prefixes").size() >= kMaxSplitLabels) {
+      params.GetTextLists("prefixes").size() >= kMaxSplitLabels) {
     return InvalidArgument(fmt::format("prefixes: expected at most {} lists, got {}",
                                        kMaxSplitLabels - 1,
-                                       params.GetStringLists("prefixes").size()));
+                                       params.GetTextLists("prefixes").size()));
   }
   if (!params.is_set("take")) return OkStatus();
   std::size_t labels = 1;
   if (method == SplitMethod::kHash) labels = params.GetInts("proportions").size();
-  if (method == SplitMethod::kFilePrefix) labels = params.GetStringLists("prefixes").size() + 1;
+  if (method == SplitMethod::kFilePrefix) labels = params.GetTextLists("prefixes").size() + 1;
   for (const std::int64_t label : params.GetInts("take")) {
     if (label < static_cast<std::int64_t>(labels)) continue;
     return InvalidArgument(
         fmt::format("take: there is no label {}; split.method {} gives the labels 0 to {} here",
-                    label, params.GetString("method"), labels - 1));
+                    label, params.GetText("method"), labels - 1));
   }
   return OkStatus();
 }
@@ -84,7 +84,7 @@ StageType SplitStage() {
   stage.parameters = {
       {
           .name = "method",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .default_value = std::string("disabled"),
           .help = "hash: at random, by a column of the source; file_prefix: by file name; "
                   "disabled: all 0",
@@ -93,7 +93,7 @@ StageType SplitStage() {
       },
       {
           .name = "proportions",
-          .types = {ParamType::kIntList},
+          .types = {ParamType::kInts},
           .help = "method hash: the shares of label 0, 1, …",
           .min = 1,
           .max = 1'000'000'000,
@@ -107,16 +107,17 @@ StageType SplitStage() {
       },
       {
           .name = "prefixes",
-          .types = {ParamType::kStringLists},
+          .types = {ParamType::kTextLists},
           .help = "method file_prefix: beginnings of the file names of label 1, 2, …; others are 0",
           .unordered = true,
       },
       {
           .name = "take",
-          .types = {ParamType::kInt, ParamType::kIntList},
+          .types = {ParamType::kInt, ParamType::kInts},
           .help = "the label, or labels, whose examples an epoch has; null: all",
           .min = 0,
           .max = 1'000'000,
+          .one_is_list = true,
           .unordered = true,
       },
   };

@@ -51,7 +51,7 @@ void AddSources(const SourceTable& sources, StageType& stage, ParametersOfSource
     }
     for (const Parameter& option : source.options) {
       own.insert(option.name);
-      if (stage.FindParameter(option.name) == nullptr) stage.parameters.push_back(option);
+      if (stage.Find(option.name) == nullptr) stage.parameters.push_back(option);
     }
   }
 }
@@ -75,7 +75,7 @@ std::function<std::string(const Params&)> OwnDatasets(const DatasetKinds& kinds)
     }
   }
   return [all](const Params& params) -> std::string {
-    const std::string& source = params.GetString("source");
+    const std::string& source = params.GetText("source");
     const auto found = all.find(source);
     return found == all.end() ? std::string() : found->second(params.values().at(source));
   };
@@ -95,7 +95,7 @@ StageTable MakeStageTable(const DatasetKinds& kinds) {
   // Parameters after the first belong to sources.
   stages.front().unused = [of_sources](std::string_view, const Params& params) {
     std::vector<std::string> unused;
-    const auto own = of_sources.find(params.GetString("source"));
+    const auto own = of_sources.find(params.GetText("source"));
     for (const auto& [name, value] : params.values()) {
       if (name == "source") continue;
       if (own == of_sources.end() || !own->second.contains(name)) unused.push_back(name);

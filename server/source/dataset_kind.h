@@ -95,7 +95,7 @@ class DatasetKind {
   virtual Result<DatasetListing> ArraysToWarm(const std::filesystem::path& dir,
                                               const std::vector<std::string>& arrays) const;
   /// `millrace generate`: the numbers that Generate takes; none: the kind makes up no datasets.
-  virtual std::vector<GenerateOption> generate_options() const { return {}; }
+  virtual std::vector<Parameter> generate_parameters() const { return {}; }
   /// Writes a made-up dataset into a folder. Fails, with nothing left behind, if the folder is not
   /// empty.
   virtual Result<std::string> Generate(const std::filesystem::path& dir,

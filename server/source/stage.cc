@@ -7,12 +7,6 @@
 namespace millrace {
 namespace {
 
-const ParamValue& ValueOf(const std::map<std::string, ParamValue>& values, std::string_view name) {
-  const auto found = values.find(std::string(name));
-  assert(found != values.end());
-  return found->second;
-}
-
 /// One stage with the parameters of both.
 StageType Joined(StageType stage, StageType added) {
   for (Parameter& parameter : added.parameters) stage.parameters.push_back(std::move(parameter));
@@ -55,41 +49,6 @@ std::string_view StagePlaceName(StagePlace place) {
       return "device";
   }
   return "unknown";
-}
-
-bool Params::is_set(std::string_view name) const {
-  const auto found = values_.find(std::string(name));
-  return found != values_.end() && !std::holds_alternative<std::monostate>(found->second);
-}
-
-bool Params::GetBool(std::string_view name) const { return std::get<bool>(ValueOf(values_, name)); }
-
-std::int64_t Params::GetInt(std::string_view name) const {
-  return std::get<std::int64_t>(ValueOf(values_, name));
-}
-
-const std::string& Params::GetString(std::string_view name) const {
-  return std::get<std::string>(ValueOf(values_, name));
-}
-
-std::vector<std::int64_t> Params::GetInts(std::string_view name) const {
-  const ParamValue& value = ValueOf(values_, name);
-  if (const auto* one = std::get_if<std::int64_t>(&value)) return {*one};
-  return std::get<std::vector<std::int64_t>>(value);
-}
-
-const std::vector<std::string>& Params::GetStrings(std::string_view name) const {
-  return std::get<std::vector<std::string>>(ValueOf(values_, name));
-}
-
-const std::vector<std::vector<std::string>>& Params::GetStringLists(std::string_view name) const {
-  return std::get<std::vector<std::vector<std::string>>>(ValueOf(values_, name));
-}
-
-const Parameter* StageType::FindParameter(std::string_view wanted) const {
-  const auto found = std::find_if(parameters.begin(), parameters.end(),
-                                  [&](const Parameter& p) { return p.name == wanted; });
-  return found == parameters.end() ? nullptr : &*found;
 }
 
 const StageType* StageTable::Find(std::string_view name) const {

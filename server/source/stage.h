@@ -8,125 +8,21 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/parameters/params.h"
 
 namespace millrace {
 
 class PlanParts;
 
-/// A value of any shape, whose parts somebody else checks: one line of JSON with sorted keys.
-struct ParamTree {
-  std::string json;
-  friend bool operator==(const ParamTree&, const ParamTree&) = default;
-};
-
-/// A parameter's value. monostate stands for null, and for a parameter that is absent by default.
-using ParamValue =
-    std::variant<std::monostate, bool, std::int64_t, std::string, std::vector<std::int64_t>,
-                 std::vector<std::string>, std::vector<std::vector<std::string>>, ParamTree>;
-
-enum class ParamType : std::uint8_t {
-  kBool,
-  kInt,
-  kSeed,  // an integer of [0, 2^64), in the bits of an int64
-  kString,
-  kIntList,
-  kStringList,
-  kStringLists,
-  kTree,  // a map of whatever
-};
-
-/// One parameter of a stage. The user writes it below the stage's key.
-struct Parameter {
-  std::string name;
-  std::vector<ParamType> types;  // any of these is accepted; the first is the usual one
-  ParamValue default_value;
-  std::string help;                 // one line
-  std::optional<std::int64_t> min;  // for integers, inclusive
-  std::optional<std::int64_t> max;
-  std::vector<std::string> allowed;  // for strings; empty: any string that is not empty
-  /// The parameter must be written whenever its stage is written. If its default is null, the stage
-  /// must be written too.
-  bool required = false;
-  /// Order and repetition have no meaning in a list. For a list of lists this holds for the inner
-  /// lists.
-  bool unordered = false;
-  /// False if the parameter only selects examples. Then it is no part of the build digest.
-  bool in_build = true;
-  /// False if the parameter leaves every example in its place. Then it is no part of the order
-  /// digest, and a cursor stays good if it changes.
-  bool in_order = true;
-  /// Checks a value that was written, beyond types and ranges. A message that begins with ".a: " or
-  /// ".a.b: " is about what stands under these keys of a tree.
-  std::function<Status(const ParamValue&)> check = {};
-  /// Other defaults for some sources, by their names.
-  std::map<std::string, ParamValue, std::less<>> default_of_source = {};
-  /// Another default where another parameter of the stage has this value.
-  struct OtherDefault {
-    std::string parameter;
-    ParamValue value;
-    ParamValue default_value;
-  };
-  std::optional<OtherDefault> default_beside = {};
-
-  /// `values`: those of the stage, by the names of parameters.
-  const ParamValue& DefaultFor(std::string_view source,
-                               const std::map<std::string, ParamValue>& values) const {
-    if (default_beside) {
-      const auto other = values.find(default_beside->parameter);
-      if (other != values.end() && other->second == default_beside->value) {
-        return default_beside->default_value;
-      }
-    }
-    const auto found = default_of_source.find(source);
-    return found == default_of_source.end() ? default_value : found->second;
-  }
-};
-
 /// Where a stage's code runs.
 enum class StagePlace : std::uint8_t { kPlan, kWorker, kConsumer, kDevice };
 std::string_view StagePlaceName(StagePlace place);
-
-/// The parameters of one stage of a pipeline, with defaults filled in. Keys are parameter names.
-class Params {
- public:
-  Params() = default;
-  /// `source`: the pipeline's source, which may have defaults of its own.
-  explicit Params(std::map<std::string, ParamValue> values, std::string source = "")
-      : values_(std::move(values)), source_(std::move(source)) {}
-
-  const std::map<std::string, ParamValue>& values() const { return values_; }
-  /// The pipeline's source.
-  const std::string& source() const { return source_; }
-  bool is_set(std::string_view name) const;
-  /// Whether the parameter has its default.
-  bool IsDefault(const Parameter& parameter) const {
-    return values_.at(parameter.name) == parameter.DefaultFor(source_, values_);
-  }
-  /// REQUIRES: the parameter exists and has this type. The pipeline's checks make sure of it.
-  bool GetBool(std::string_view name) const;
-  std::int64_t GetInt(std::string_view name) const;
-  std::uint64_t GetSeed(std::string_view name) const {
-    return static_cast<std::uint64_t>(GetInt(name));
-  }
-  const std::string& GetString(std::string_view name) const;
-  /// A single integer counts as a list of one.
-  std::vector<std::int64_t> GetInts(std::string_view name) const;
-  const std::vector<std::string>& GetStrings(std::string_view name) const;
-  const std::vector<std::vector<std::string>>& GetStringLists(std::string_view name) const;
-
- private:
-  std::map<std::string, ParamValue> values_;
-  std::string source_;
-};
 
 /// Where a stage stands in a pipeline with branches.
 enum class StageLevel : std::uint8_t {
@@ -189,7 +85,9 @@ struct StageType {
   std::vector<std::string> groups = {};
 
   /// The parameter with this name, or nullptr.
-  const Parameter* FindParameter(std::string_view wanted) const;
+  const Parameter* Find(std::string_view parameter) const {
+    return FindParameter(parameters, parameter);
+  }
 };
 
 /// A stage that goes into a table before the stage named `before`. If the table has a stage of the

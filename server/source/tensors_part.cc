@@ -77,12 +77,12 @@ std::string PlaceOf(const TensorsPart& part, const std::string& key, std::string
 
 }  // namespace
 
-const std::vector<OperationParameter>& PadParameters(std::string_view name) {
+const std::vector<Parameter>& PadParameters(std::string_view name) {
   return name == GraphPad::kKey ? GraphPad::Parameters() : Pad::Parameters();
 }
 
-std::map<std::string, OperationParams> TensorsPart::all_pads() const {
-  std::map<std::string, OperationParams> all = pads;
+std::map<std::string, Params> TensorsPart::all_pads() const {
+  std::map<std::string, Params> all = pads;
   if (graph_pad) all.emplace(GraphPad::kKey, graph_pad->params());
   return all;
 }

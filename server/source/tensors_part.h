@@ -15,13 +15,13 @@
 namespace millrace {
 
 /// The parameters that `pad.NAME` takes.
-const std::vector<OperationParameter>& PadParameters(std::string_view name);
+const std::vector<Parameter>& PadParameters(std::string_view name);
 
 /// Value type. Without definitions, outputs and pads, a plan delivers its source's tensors.
 struct TensorsPart {
   std::vector<TensorDefinition> definitions;        // by the bytes of their names
   std::optional<std::vector<std::string>> outputs;  // absent: all that nothing else reads
-  std::map<std::string, OperationParams> pads;      // of outputs
+  std::map<std::string, Params> pads;      // of outputs
   std::optional<GraphPad> graph_pad;                // `pad.graph`
   /// Where each key was written, in the form that messages use ("file:3:5"). Keys are
   /// "tensors.NAME", "tensors.NAME.KEY", "output", "pad.NAME" and "pad.NAME.KEY", also for
@@ -33,7 +33,7 @@ struct TensorsPart {
 
   bool empty() const { return definitions.empty() && !outputs && pads.empty() && !graph_pad; }
   /// `pads` and `pad.graph`, as a user writes them.
-  std::map<std::string, OperationParams> all_pads() const;
+  std::map<std::string, Params> all_pads() const;
   /// Whether an output or an operation names a tensor, and no definition has the name. A `/` of the
   /// name is written `.`.
   bool Reads(std::string_view tensor) const;

@@ -34,11 +34,11 @@ struct Case {
 };
 
 TensorDefinition Define(std::string name, std::string operation, std::string input,
-                        std::map<std::string, OperationValue> params) {
+                        std::map<std::string, ParamValue> params) {
   return {std::move(name),
           std::move(operation),
           {std::move(input)},
-          OperationParams(std::move(params))};
+          Params(std::move(params))};
 }
 
 std::vector<Case> Cases() {

@@ -44,11 +44,11 @@ struct Case {
 using Ints = std::vector<std::int64_t>;
 
 TensorDefinition Define(std::string name, std::string operation, std::string input,
-                        std::map<std::string, OperationValue> params) {
+                        std::map<std::string, ParamValue> params) {
   return {std::move(name),
           std::move(operation),
           {std::move(input)},
-          OperationParams(std::move(params))};
+          Params(std::move(params))};
 }
 
 Ints AnyIndex(std::int64_t below, std::size_t count) {
@@ -197,7 +197,7 @@ Status Measure(const Case& one, const Options& options, const bench::Report& rep
   text.sources = {{"x", type}};
   text.definitions = one.definitions;
   text.outputs = {{one.pad ? "x" : one.definitions.back().name}};
-  if (one.pad) text.pads.emplace("x", OperationParams({{"multiple", std::int64_t{8}}}));
+  if (one.pad) text.pads.emplace("x", Params({{"multiple", std::int64_t{8}}}));
   MILLRACE_ASSIGN_OR_RETURN(const TensorGraph graph, TensorGraph::Bind(text));
   const TensorOutput& output = graph.outputs().front();
   const std::vector<std::size_t> inputs = {0};

@@ -100,12 +100,12 @@ TensorGraphText ReadAll(const std::vector<TensorSpec>& tensors) {
     program.definitions.push_back({name,
                                    "cast",
                                    {operand.source.name},
-                                   OperationParams({{"dtype", std::string("float64")}})});
+                                   Params({{"dtype", std::string("float64")}})});
     program.outputs->push_back(name);
     if (IsInteger(operand.source.type.dtype)) {
       const std::string hot = fmt::format("hot_{}", operand.tensor);
       program.definitions.push_back(
-          {hot, "one_hot", {operand.source.name}, OperationParams({{"depth", std::int64_t{3}}})});
+          {hot, "one_hot", {operand.source.name}, Params({{"depth", std::int64_t{3}}})});
       if (operand.tensor % 3 == 0) program.outputs->push_back(hot);
     }
     if (operand.tensor % 4 == 1 && operand.source.type.inner.size() < kMaxInnerAxes) {
@@ -114,7 +114,7 @@ TensorGraphText ReadAll(const std::vector<TensorSpec>& tensors) {
           {both,
            "stack",
            {operand.source.name, operand.source.name},
-           OperationParams({{"axis", std::int64_t{operand.source.type.ragged ? 2 : 1}}})});
+           Params({{"axis", std::int64_t{operand.source.type.ragged ? 2 : 1}}})});
       program.outputs->push_back(both);
     }
     if (operand.source.type.ragged && operand.tensor % 2 == 0) program.pads[name];

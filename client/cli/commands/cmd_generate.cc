@@ -1,10 +1,8 @@
 // `millrace generate`: writes a made-up dataset.
 
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,9 +13,9 @@
 #include <fmt/format.h>
 
 #include "client/cli/commands.h"
-#include "client/cli/numbers.h"
 #include "client/cli/progress.h"
-#include "common/base/parse_number.h"
+#include "common/command_line/parameter_flag.h"
+#include "common/parameters/params.h"
 #include "server/catalog/product_kinds.h"
 
 namespace millrace::cli {
@@ -29,31 +27,29 @@ constexpr const char* kUsualKind = "coq";
 struct GenerateArguments {
   std::filesystem::path dir;
   std::string kind = kUsualKind;
-  std::map<std::string, std::uint64_t> numbers;  // those given
+  std::map<std::string, std::string> texts;  // those given, by names of parameters
 };
 
-/// InvalidArgument if a number was given that the kind does not take.
-Status CheckNumbers(const DatasetKind& kind, const GenerateArguments& arguments) {
-  const std::vector<GenerateOption> options = kind.generate_options();
-  for (const auto& [name, value] : arguments.numbers) {
-    const auto option = std::find_if(options.begin(), options.end(),
-                                     [&name = name](const auto& o) { return o.name == name; });
-    if (option == options.end()) {
+/// The values of the texts. InvalidArgument for one that the kind does not take.
+Result<Params> ReadTexts(const DatasetKind& kind, const std::map<std::string, std::string>& texts) {
+  const std::vector<Parameter> parameters = kind.generate_parameters();
+  std::map<std::string, ParamValue> values;
+  for (const auto& [name, text] : texts) {
+    const Parameter* const parameter = FindParameter(parameters, name);
+    if (parameter == nullptr) {
       return InvalidArgument(fmt::format("--{}: kind {} has no such option", name, kind.name()));
     }
-    if (value < option->min || value > option->max) {
-      return InvalidArgument(fmt::format("--{}: expected a number from {} to {}, got {}", name,
-                                         option->min, option->max, value));
-    }
+    auto value = ReadText(*parameter, text);
+    if (!value.ok()) return value.status().WithContext("--" + name);
+    values.emplace(name, *std::move(value));
   }
-  return OkStatus();
+  return Params(std::move(values));
 }
 
 Status Generate(const GenerateArguments& arguments) {
   MILLRACE_ASSIGN_OR_RETURN(const auto kind, ProductKinds().Named(arguments.kind));
-  MILLRACE_RETURN_IF_ERROR(CheckNumbers(*kind, arguments));
   GenerateRequest request;
-  request.numbers = arguments.numbers;
+  MILLRACE_ASSIGN_OR_RETURN(request.params, ReadTexts(*kind, arguments.texts));
   const auto began = std::chrono::steady_clock::now();
   std::string report;
   {
@@ -73,42 +69,30 @@ Status Generate(const GenerateArguments& arguments) {
   return OkStatus();
 }
 
-/// An option of one kind or several: the help says which, unless it is that of the usual kind.
-struct SharedOption {
-  GenerateOption option;
-  std::string help;
+/// A parameter of one kind or several. Its bounds are left to the kind that is made up.
+struct SharedParameter {
+  Parameter parameter;
+  std::string group;  // of --help: the kind that alone has it; empty: several have it
 };
 
-std::map<std::string, SharedOption> OptionsOfAllKinds() {
-  std::map<std::string, SharedOption> options;
+std::map<std::string, SharedParameter> ParametersOfAllKinds() {
+  std::map<std::string, SharedParameter> all;
   const DatasetKinds kinds = ProductKinds();
   for (const auto& kind : kinds.all()) {
-    for (GenerateOption& option : kind->generate_options()) {
-      const std::string help = kind->name() == kUsualKind
-                                   ? option.help
-                                   : fmt::format("{}: {}", kind->name(), option.help);
-      auto [known, added] = options.try_emplace(option.name, SharedOption{option, help});
+    for (Parameter& parameter : kind->generate_parameters()) {
+      const std::string group = fmt::format("Options of --kind {}", kind->name());
+      const auto [known, added] =
+          all.try_emplace(parameter.name, SharedParameter{parameter, group});
       if (added) continue;
-      known->second.help += "; " + help;
-      // CheckNumbers looks at the range of the kind alone.
-      known->second.option.min = std::min(known->second.option.min, option.min);
-      known->second.option.max = std::max(known->second.option.max, option.max);
-      if (known->second.option.usual != option.usual) known->second.option.usual.reset();
+      known->second.group.clear();
+      if (known->second.parameter.default_value != parameter.default_value) {
+        known->second.parameter.default_value = ParamValue();
+      }
+      if (known->second.parameter.help == parameter.help) continue;
+      known->second.parameter.help += fmt::format("; {}: {}", kind->name(), parameter.help);
     }
   }
-  return options;
-}
-
-void AddWordOption(CommandLine& command, const SharedOption& shared,
-                   const std::function<void(std::uint64_t)>& take) {
-  const std::vector<std::string>& words = shared.option.words;
-  const auto take_word = [words, take](const std::string& word) {
-    take(static_cast<std::uint64_t>(std::find(words.begin(), words.end(), word) - words.begin()));
-  };
-  CommandOption option = command.AddOption("--" + shared.option.name, take_word, shared.help)
-                             .OneOf(words)
-                             .TypeName(fmt::format("{{{}}}", fmt::join(words, "|")));
-  if (shared.option.usual) option.Default(words.at(*shared.option.usual));
+  return all;
 }
 
 }  // namespace
@@ -126,28 +110,19 @@ void AddGenerateCommand(Tool& tool) {
       .Required()
       .TypeName("DIR");
   command.AddOption("--kind", &arguments->kind, "kind of the dataset").ShowDefault();
-  for (const auto& [name, shared] : OptionsOfAllKinds()) {
-    const auto take = [arguments, name = name](std::uint64_t number) {
-      arguments->numbers[name] = number;
+  for (const auto& [name, shared] : ParametersOfAllKinds()) {
+    const Parameter& parameter = shared.parameter;
+    const std::string flag = "--" + name;
+    const auto take = [arguments, name = name](const std::string& text) {
+      arguments->texts[name] = text;
     };
-    if (shared.option.flag) {
-      command.AddFlag(
-          "--" + name, [take] { take(1); }, shared.help);
-      continue;
-    }
-    if (!shared.option.words.empty()) {
-      AddWordOption(command, shared, take);
-      continue;
-    }
     CommandOption option =
-        command
-            .AddOption(
-                "--" + name,
-                [take](const std::string& number) { take(*ParseNumber<std::uint64_t>(number)); },
-                shared.help)
-            .Check(WholeNumber(shared.option.min, shared.option.max))
-            .TypeName("UINT");
-    if (shared.option.usual) option.Default(std::to_string(*shared.option.usual));
+        parameter.types.front() == ParamType::kBool
+            ? command.AddFlag(
+                  flag, [take] { take("true"); }, parameter.help)
+            : command.AddOption(flag, take, parameter.help).TypeName(TypeNameOf(parameter));
+    if (parameter.has_default()) option.Default(PlainText(parameter, parameter.default_value));
+    if (!shared.group.empty()) option.Group(shared.group);
   }
 }
 

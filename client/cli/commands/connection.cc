@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
-#include "client/session_options.h"
+#include "client/session_option_table.h"
+#include "common/command_line/parameter_flag.h"
 #include "common/system/clock.h"
 #include "common/system/stop_wait.h"
 #include "common/transport/grpc/grpc_client.h"
@@ -17,16 +19,15 @@ constexpr double kLongestPauseSeconds = 1;
 }  // namespace
 
 void AddConnection(CommandLine& command, Connection& connection) {
-  const SessionOption& address = *FindSessionOption("address");
-  command.AddOption("--address", &connection.address, std::string(address.help))
-      .TypeName(std::string(address.type_name))
-      .ShowDefault()
-      .Check([&address](const std::string& given) {
-        return address.check(address.name, given).message();
-      });
-  const SessionOption& tls = *FindSessionOption("tls");
-  command.AddOption("--tls", &connection.tls, std::string(tls.help))
-      .TypeName(std::string(tls.type_name));
+  for (const auto& [name, target] :
+       {std::pair("address", &connection.address), std::pair("tls", &connection.tls)}) {
+    const SessionOption& option = FindSessionOption(name);
+    AddParameterFlag(
+        command, option.flag, option.parameter,
+        [target = target](const ParamValue& value) { *target = std::get<std::string>(value); })
+        .TypeName(option.type_name)
+        .Default(*target);
+  }
 }
 
 Result<std::shared_ptr<Connector>> Connect(const Connection& connection) {

@@ -9,7 +9,7 @@
 #include "common/operations/graph_pad.h"
 #include "common/operations/pad.h"
 #include "server/plan/text/canonical.h"
-#include "server/plan/text/operation_value.h"
+#include "server/yaml/read_parameter.h"
 
 namespace millrace::cli {
 namespace {
@@ -21,16 +21,16 @@ std::string DescribeInputs(const OperationType& operation) {
                      operation.max_inputs);
 }
 
-std::string DescribeParameter(const OperationParameter& parameter, bool required) {
+std::string DescribeParameter(const Parameter& parameter, bool required) {
   std::string otherwise = "optional";
   if (required) {
     otherwise = "required";
   } else if (parameter.default_value) {
     otherwise =
-        fmt::format("default {}", FormatOperationValue(parameter, *parameter.default_value));
+        fmt::format("default {}", FormatParamValue(parameter, *parameter.default_value));
   }
   return fmt::format("  {}: {}\n      {}; {}\n", parameter.name, parameter.help,
-                     DescribeAccepted(parameter), otherwise);
+                     Expected(parameter), otherwise);
 }
 
 }  // namespace
@@ -59,23 +59,23 @@ std::string DescribeOperations(const OperationTable& table) {
     text += fmt::format("{} ({}, version {}{}): {}\n", operation.name, DescribeInputs(operation),
                         operation.version, operation.worker_only ? ", runs at the worker" : "",
                         operation.help);
-    for (const OperationParameter& parameter : AllParameters(operation)) {
-      const bool own = FindOperationParameter(AfterParameters(), parameter.name) == nullptr ||
-                       FindOperationParameter(operation.parameters, parameter.name) != nullptr;
+    for (const Parameter& parameter : AllParameters(operation)) {
+      const bool own = FindParameter(AfterParameters(), parameter.name) == nullptr ||
+                       FindParameter(operation.parameters, parameter.name) != nullptr;
       if (own || parameter.required) text += DescribeParameter(parameter, parameter.required);
     }
     text += "\n";
   }
   text += "after any operation, in this order:\n";
-  for (const OperationParameter& parameter : AfterParameters()) {
+  for (const Parameter& parameter : AfterParameters()) {
     text += DescribeParameter(parameter, false);
   }
   text += "\npad:\n";
-  for (const OperationParameter& parameter : Pad::Parameters()) {
+  for (const Parameter& parameter : Pad::Parameters()) {
     text += DescribeParameter(parameter, false);
   }
   text += "\npad.graph, of whole graphs:\n";
-  for (const OperationParameter& parameter : GraphPad::Parameters()) {
+  for (const Parameter& parameter : GraphPad::Parameters()) {
     text += DescribeParameter(parameter, parameter.required);
   }
   return text;

@@ -13,7 +13,7 @@
 #include "client/cli/progress.h"
 #include "common/batch/batch.h"
 #include "server/plan/text/canonical.h"
-#include "server/plan/text/param_value.h"
+#include "server/yaml/read_parameter.h"
 
 namespace millrace::cli {
 namespace {
@@ -267,7 +267,7 @@ std::string DescribeStages(const StageTable& table) {
               ? "required"
               : fmt::format("default {}", FormatParamValue(parameter, parameter.default_value));
       text += fmt::format("  {}: {}\n      {}; {}\n", CanonicalKey(stage, parameter),
-                          parameter.help, DescribeExpected(parameter), otherwise);
+                          parameter.help, Expected(parameter), otherwise);
     }
   }
   return text;

@@ -15,13 +15,41 @@ namespace {
 /// The longest text of a value, in bytes, that an error shows. It shows the type of longer ones.
 constexpr std::size_t kShown = 100;
 
+/// A value as Python has it. REQUIRES: it is one that a session's option can have.
+nb::object ToPython(const ParamValue& value) {
+  return std::visit(
+      []<class T>(const T& of) -> nb::object {
+        if constexpr (std::is_same_v<T, std::vector<std::string>> || std::is_same_v<T, bool> ||
+                      std::is_same_v<T, std::int64_t> || std::is_same_v<T, double> ||
+                      std::is_same_v<T, std::string>) {
+          return nb::cast(of);
+        } else {
+          return nb::none();
+        }
+      },
+      value);
+}
+
+/// A Python object as a value of the type that `like` has.
+ParamValue FromPython(const Parameter& parameter, const ParamValue& like, nb::handle given) {
+  return std::visit(
+      [&]<class T>(const T&) -> ParamValue {
+        if constexpr (std::is_same_v<T, std::vector<std::string>> || std::is_same_v<T, bool> ||
+                      std::is_same_v<T, std::int64_t> || std::is_same_v<T, double> ||
+                      std::is_same_v<T, std::string>) {
+          if (T value{}; nb::try_cast(given, value)) return value;
+        }
+        RaiseUnexpected(parameter.name, Expected(parameter), given);
+      },
+      like);
+}
+
 nb::dict OptionDict(const SessionOption& option) {
   nb::dict dict;
-  dict["name"] = std::string(option.name);
-  dict["help"] = std::string(option.help);
+  dict["name"] = option.parameter.name;
+  dict["help"] = option.parameter.help;
   dict["keyword"] = option.keyword;
-  dict["default"] =
-      std::visit([](const auto& value) { return nb::cast(value); }, option.Get(SessionOptions()));
+  dict["default"] = ToPython(option.member.Get(SessionOptions()));
   return dict;
 }
 
@@ -44,16 +72,11 @@ DType ReadIndexDType(nb::handle value) {
 
 void TakeSessionOptions(nb::dict& options, SessionOptions& session) {
   for (const SessionOption& option : SessionOptionTable()) {
-    const nb::str name(option.name.data(), option.name.size());
+    const nb::str name(option.parameter.name.c_str());
     if (!options.contains(name)) continue;
-    const nb::object given = options[name];
-    const Status set = std::visit(
-        [&]<class T>(T value) {
-          if (!nb::try_cast(given, value)) RaiseUnexpected(option.name, option.Expected(), given);
-          return option.Set(value, session);
-        },
-        option.Get(session));
-    RaiseUnlessOk(set);
+    const ParamValue value =
+        FromPython(option.parameter, option.member.Get(session), options[name]);
+    RaiseUnlessOk(option.Set(value, session));
     nb::del(options[name]);
   }
 }

@@ -11,7 +11,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 
-#include "client/session_options.h"
+#include "client/session_option_table.h"
 #include "common/batch/layout/layout.h"
 
 namespace millrace::python {

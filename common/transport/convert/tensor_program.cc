@@ -50,37 +50,37 @@ struct ValueToProto {
       NumberToProto(value, named->mutable_value());
     }
   }
-  // Only `python` has these, which runs at workers, so that no program has them.
-  void operator()(const std::vector<std::string>&) const {}
-  void operator()(const std::map<std::string, std::string>&) const {}
+  // Only `python` and stages have others, and these run at workers, so that no program has them.
+  template <class T>
+  void operator()(const T&) const {}
 };
 
-Result<OperationValue> ValueFromProto(const v1::OperationParam& param) {
+Result<ParamValue> ValueFromProto(const v1::OperationParam& param) {
   switch (param.value_case()) {
     case v1::OperationParam::kFlag:
-      return OperationValue(param.flag());
+      return ParamValue(param.flag());
     case v1::OperationParam::kInteger:
-      return OperationValue(std::int64_t{param.integer()});
+      return ParamValue(std::int64_t{param.integer()});
     case v1::OperationParam::kReal:
-      return OperationValue(param.real());
+      return ParamValue(param.real());
     case v1::OperationParam::kText:
-      return OperationValue(param.text());
+      return ParamValue(param.text());
     case v1::OperationParam::kIntegers:
-      return OperationValue(std::vector<std::int64_t>(param.integers().values().begin(),
+      return ParamValue(std::vector<std::int64_t>(param.integers().values().begin(),
                                                       param.integers().values().end()));
     case v1::OperationParam::kNumbers: {
       std::vector<ParamNumber> numbers;
       for (const auto& number : param.numbers().values()) {
         numbers.push_back(NumberFromProto(number));
       }
-      return OperationValue(std::move(numbers));
+      return ParamValue(std::move(numbers));
     }
     case v1::OperationParam::kNamed: {
       std::map<std::string, ParamNumber> named;
       for (const auto& number : param.named().values()) {
         named[number.name()] = NumberFromProto(number.value());
       }
-      return OperationValue(std::move(named));
+      return ParamValue(std::move(named));
     }
     case v1::OperationParam::VALUE_NOT_SET:
       break;
@@ -89,20 +89,20 @@ Result<OperationValue> ValueFromProto(const v1::OperationParam& param) {
 }
 
 template <class Repeated>
-Result<OperationParams> ParamsFromProto(const Repeated& params) {
-  std::map<std::string, OperationValue> values;
+Result<Params> ParamsFromProto(const Repeated& params) {
+  std::map<std::string, ParamValue> values;
   for (const v1::OperationParam& param : params) {
     MILLRACE_ASSIGN_OR_RETURN(values[param.name()], ValueFromProto(param));
   }
-  return OperationParams(std::move(values));
+  return Params(std::move(values));
 }
 
 Result<GraphPad> GraphPadFromProto(const v1::GraphPad& pad) {
   // What int64 does not hold becomes negative, and is refused as that.
   const auto count = [](std::uint64_t value) {
-    return OperationValue(static_cast<std::int64_t>(value));
+    return ParamValue(static_cast<std::int64_t>(value));
   };
-  Result<GraphPad> bound = GraphPad::Bind(OperationParams({{"nodes", count(pad.nodes())},
+  Result<GraphPad> bound = GraphPad::Bind(Params({{"nodes", count(pad.nodes())},
                                                            {"edges", count(pad.edges())},
                                                            {"graphs", count(pad.graphs())}}));
   if (!bound.ok()) return bound.status().WithContext("pad.graph");
@@ -111,7 +111,7 @@ Result<GraphPad> GraphPadFromProto(const v1::GraphPad& pad) {
 
 }  // namespace
 
-void ToProto(const OperationParams& params,
+void ToProto(const Params& params,
              google::protobuf::RepeatedPtrField<v1::OperationParam>* to) {
   for (const auto& [name, value] : params.values()) {
     v1::OperationParam* const param = to->Add();

@@ -12,7 +12,7 @@
 namespace millrace {
 
 /// Appends parameters, by the bytes of their names.
-void ToProto(const OperationParams& params,
+void ToProto(const Params& params,
              google::protobuf::RepeatedPtrField<v1::OperationParam>* to);
 
 /// REQUIRES: the operation is in the table.

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "common/parameters/make_parameter.h"
+#include "common/parameters/member.h"
 #include "server/kinds/coq/generator/generator.h"
 
 namespace millrace {
@@ -11,30 +13,24 @@ constexpr std::uint64_t kMostGeneratorThreads = 4096;
 
 }  // namespace
 
-std::vector<GenerateOption> CoqGenerateOptions() {
+std::vector<Parameter> CoqGenerateParameters() {
   const GeneratorOptions usual;
   return {
-      {.name = "nodes", .help = "nodes of all files together, about", .usual = usual.nodes},
-      {.name = "files", .help = "files (default: in proportion to the nodes)", .usual = {}},
-      {.name = "definitions", .help = "definitions (default: 1 for 150 nodes)", .usual = {}},
-      {.name = "proof-states",
-       .help = "outcomes of known tactics; 0 for none (default: 1 for 35 nodes)",
-       .usual = {}},
-      {.name = "seed", .help = "equal seed and options, equal bytes", .usual = usual.seed},
-      {.name = "segments",
-       .help = "segments a file's message has, about",
-       .usual = usual.segments,
-       .min = 1,
-       .max = 1000},
-      {.name = "threads",
-       .help = "threads (default: all processors)",
-       .usual = {},
-       .min = 1,
-       .max = kMostGeneratorThreads},
-      {.name = "force",
-       .help = "replace the dataset that was generated in DIR: deletes its .bin files",
-       .usual = {},
-       .flag = true},
+      WithDefault(IntParameter("nodes", "nodes of all files together, about"),
+                  AsParamValue(usual.nodes)),
+      IntParameter("files", "files (default: in proportion to the nodes)"),
+      IntParameter("definitions", "definitions (default: 1 for 150 nodes)"),
+      IntParameter("proof-states",
+                   "outcomes of known tactics; 0 for none (default: 1 for 35 nodes)"),
+      {.name = "seed",
+       .types = {ParamType::kSeed},
+       .default_value = AsParamValue(usual.seed),
+       .help = "equal seed and options, equal bytes"},
+      WithDefault(IntParameter("segments", "segments a file's message has, about", 1, 1000),
+                  AsParamValue(usual.segments)),
+      IntParameter("threads", "threads (default: all processors)", 1, kMostGeneratorThreads),
+      BoolParameter("force",
+                    "replace the dataset that was generated in DIR: deletes its .bin files"),
   };
 }
 

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-std::vector<GenerateOption> CoqGenerateOptions();
+std::vector<Parameter> CoqGenerateParameters();
 
 /// Writes a dataset into a folder, and returns a report for people. Errors of GenerateDataset.
 Result<std::string> GenerateCoq(const std::filesystem::path& dir, const GenerateRequest& request);

@@ -124,7 +124,7 @@ class CoqKind final : public DatasetKind {
     return text;
   }
 
-  std::vector<GenerateOption> generate_options() const override { return CoqGenerateOptions(); }
+  std::vector<Parameter> generate_parameters() const override { return CoqGenerateParameters(); }
   Result<std::string> Generate(const fs::path& dir, const GenerateRequest& request) const override {
     return GenerateCoq(dir, request);
   }

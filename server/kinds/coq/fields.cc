@@ -15,7 +15,7 @@ StageType CoqFieldsStage() {
   stage.parameters = {
       {
           .name = "global_context",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .default_value = std::string("reference"),
           .help =
               "global contexts as numbers of a table (reference), as label lists (full), or not",
@@ -34,7 +34,7 @@ StageType CoqFieldsStage() {
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     CoqFieldsPart& fields = parts.Edit<CoqFieldsPart>();
-    const std::string& context = params.GetString("global_context");
+    const std::string& context = params.GetText("global_context");
     fields.global_context = context == "full"   ? GlobalContextField::kFull
                             : context == "none" ? GlobalContextField::kOmitted
                                                 : GlobalContextField::kReference;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "common/parameters/make_parameter.h"
+#include "common/parameters/member.h"
 #include "server/kinds/graph/generator/graph_generator.h"
 #include "server/kinds/graph/generator/rmat_generator.h"
 
@@ -13,16 +15,11 @@ namespace {
 constexpr std::uint64_t kMostNodes = 0x7FFFFFFF;
 constexpr std::uint64_t kMostEdges = 0xFFFFFFFF;
 
-// The numbers of the models, which are their places among the words of --model.
-constexpr std::uint64_t kPowerLaw = 0;
-constexpr std::uint64_t kRmat = 1;
-const std::vector<std::string>& Models() {
-  static const std::vector<std::string> models = {"power-law", "rmat"};
-  return models;
-}
+constexpr const char* kPowerLaw = "power-law";
+constexpr const char* kRmat = "rmat";
 
 /// InvalidArgument if an option is given that only the other model has.
-Status CheckModel(const GenerateRequest& request, std::uint64_t model) {
+Status CheckModel(const GenerateRequest& request, const std::string& model) {
   static constexpr const char* kOfPowerLaw[] = {"edge-features", "node-labels", "edge-labels",
                                                 "graphs"};
   static constexpr const char* kOfRmat[] = {"edges", "rows", "rmat-a", "rmat-b", "rmat-c"};
@@ -30,7 +27,7 @@ Status CheckModel(const GenerateRequest& request, std::uint64_t model) {
       model == kRmat ? std::span<const char* const>(kOfPowerLaw) : std::span(kOfRmat);
   for (const char* const name : others) {
     if (!request.Has(name)) continue;
-    return InvalidArgument(fmt::format("--{}: model {} has no such option", name, Models()[model]));
+    return InvalidArgument(fmt::format("--{}: model {} has no such option", name, model));
   }
   if (model != kRmat || !request.Has("edges") || !request.Has("degree")) return OkStatus();
   return InvalidArgument("--degree: give either this or --edges");
@@ -74,7 +71,9 @@ Status GenerateRmatModel(const std::filesystem::path& dir, const GenerateRequest
   options.nodes = request.Get("nodes", options.nodes);
   options.edges =
       request.Get("edges", options.nodes * request.Get("degree", GraphGeneratorOptions{}.degree));
-  options.rows = request.Get("rows", 0) == 0 ? GraphRows::kSource : GraphRows::kTarget;
+  const bool by_target =
+      request.Has("rows") && request.params.GetText("rows") == GraphRowsName(GraphRows::kTarget);
+  options.rows = by_target ? GraphRows::kTarget : GraphRows::kSource;
   options.a = Small(request, "rmat-a", options.a);
   options.b = Small(request, "rmat-b", options.b);
   options.c = Small(request, "rmat-c", options.c);
@@ -87,76 +86,59 @@ Status GenerateRmatModel(const std::filesystem::path& dir, const GenerateRequest
 
 }  // namespace
 
-std::vector<GenerateOption> GraphGenerateOptions() {
+std::vector<Parameter> GraphGenerateParameters() {
   const GraphGeneratorOptions usual;
   const RmatOptions rmat;
   return {
-      {.name = "model",
-       .help = "how degrees and edges are drawn",
-       .usual = kPowerLaw,
-       .max = Models().size() - 1,
-       .words = Models()},
-      {.name = "nodes", .help = "nodes", .usual = usual.nodes, .min = 1, .max = kMostNodes},
-      {.name = "degree",
-       .help = "edges of a node, about, on average",
-       .usual = usual.degree,
-       .min = 4,
-       .max = 1000},
-      {.name = "edges",
-       .help = "rmat: edges, in place of --degree",
-       .usual = {},
-       .min = 1,
-       .max = kMostEdges},
-      {.name = "rows",
-       .help = "rmat: whether rows go by the sources or the targets of edges",
-       .usual = 0,
-       .max = 1,
-       .words = {std::string(GraphRowsName(GraphRows::kSource)),
-                 std::string(GraphRowsName(GraphRows::kTarget))}},
-      {.name = "rmat-a",
-       .help = "rmat: chance in percent that both ends are in the lower half, at each step",
-       .usual = rmat.a,
-       .min = 25,
-       .max = 100},
-      {.name = "rmat-b", .help = "rmat: that only the source is", .usual = rmat.b, .max = 75},
-      {.name = "rmat-c", .help = "rmat: that only the target is", .usual = rmat.c, .max = 75},
-      {.name = "features",
-       .help = "values of node_feature/x of a node; 0: no such array",
-       .usual = usual.features,
-       .max = 65536},
-      {.name = "edge-features",
-       .help = "values of edge_feature/w of an edge; 0: no such array",
-       .usual = usual.edge_features,
-       .max = 65536},
-      {.name = "node-labels",
-       .help = "labels of nodes; 0: none",
-       .usual = usual.node_labels,
-       .max = 65535},
-      {.name = "edge-labels",
-       .help = "labels of edges; 0: none",
-       .usual = usual.edge_labels,
-       .max = 65535},
-      {.name = "classes",
-       .help = "classes of nodes: 16, in targets/train/y; with rmat none, in node_feature/y",
-       .usual = {},
-       .min = 1,
-       .max = 65536},
-      {.name = "roots",
-       .help = "length of the list roots/train (default: a tenth of the nodes)",
-       .usual = {},
-       .min = 1,
-       .max = kMostNodes},
-      {.name = "graphs",
-       .help = "small graphs of the list graphs/small; 0: one large graph",
-       .usual = usual.graphs,
-       .max = kMostNodes},
-      {.name = "seed", .help = "equal seed and options, equal bytes", .usual = usual.seed},
+      WithDefault(WordParameter("model", "how degrees and edges are drawn", {kPowerLaw, kRmat}),
+                  std::string(kPowerLaw)),
+      WithDefault(IntParameter("nodes", "nodes", 1, kMostNodes), AsParamValue(usual.nodes)),
+      WithDefault(IntParameter("degree", "edges of a node, about, on average", 4, 1000),
+                  AsParamValue(usual.degree)),
+      IntParameter("edges", "rmat: edges, in place of --degree", 1, kMostEdges),
+      WithDefault(
+          WordParameter("rows", "rmat: whether rows go by the sources or the targets of edges",
+                        {std::string(GraphRowsName(GraphRows::kSource)),
+                         std::string(GraphRowsName(GraphRows::kTarget))}),
+          std::string(GraphRowsName(GraphRows::kSource))),
+      WithDefault(
+          IntParameter("rmat-a",
+                       "rmat: chance in percent that both ends are in the lower half, at each step",
+                       25, 100),
+          AsParamValue(rmat.a)),
+      WithDefault(IntParameter("rmat-b", "rmat: that only the source is", 0, 75),
+                  AsParamValue(rmat.b)),
+      WithDefault(IntParameter("rmat-c", "rmat: that only the target is", 0, 75),
+                  AsParamValue(rmat.c)),
+      WithDefault(IntParameter("features", "values of node_feature/x of a node; 0: no such array",
+                               0, 65536),
+                  AsParamValue(usual.features)),
+      WithDefault(IntParameter("edge-features",
+                               "values of edge_feature/w of an edge; 0: no such array", 0, 65536),
+                  AsParamValue(usual.edge_features)),
+      WithDefault(IntParameter("node-labels", "labels of nodes; 0: none", 0, 65535),
+                  AsParamValue(usual.node_labels)),
+      WithDefault(IntParameter("edge-labels", "labels of edges; 0: none", 0, 65535),
+                  AsParamValue(usual.edge_labels)),
+      IntParameter("classes",
+                   "classes of nodes: 16, in targets/train/y; with rmat none, in node_feature/y", 1,
+                   65536),
+      IntParameter("roots", "length of the list roots/train (default: a tenth of the nodes)", 1,
+                   kMostNodes),
+      WithDefault(
+          IntParameter("graphs", "small graphs of the list graphs/small; 0: one large graph", 0,
+                       kMostNodes),
+          AsParamValue(usual.graphs)),
+      {.name = "seed",
+       .types = {ParamType::kSeed},
+       .default_value = AsParamValue(usual.seed),
+       .help = "equal seed and options, equal bytes"},
   };
 }
 
 Result<std::string> GenerateGraphDataset(const std::filesystem::path& dir,
                                          const GenerateRequest& request) {
-  const std::uint64_t model = request.Get("model", kPowerLaw);
+  const std::string model = request.Has("model") ? request.params.GetText("model") : kPowerLaw;
   MILLRACE_RETURN_IF_ERROR(CheckModel(request, model));
   GraphGeneratorReport report;
   MILLRACE_RETURN_IF_ERROR(model == kRmat ? GenerateRmatModel(dir, request, &report)

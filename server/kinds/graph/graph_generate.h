@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-std::vector<GenerateOption> GraphGenerateOptions();
+std::vector<Parameter> GraphGenerateParameters();
 Result<std::string> GenerateGraphDataset(const std::filesystem::path& dir,
                                          const GenerateRequest& request);
 

@@ -182,7 +182,7 @@ class GraphKind final : public DatasetKind {
     return ListFiles(*dataset, [&](const fs::path& path) { return wanted.contains(path); });
   }
 
-  std::vector<GenerateOption> generate_options() const override { return GraphGenerateOptions(); }
+  std::vector<Parameter> generate_parameters() const override { return GraphGenerateParameters(); }
   Result<std::string> Generate(const fs::path& dir, const GenerateRequest& request) const override {
     return GenerateGraphDataset(dir, request);
   }

@@ -23,7 +23,7 @@ Status NoList(const GraphDataset& dataset, std::string_view prefix, std::string_
 SourceTable GraphSources() {
   const auto list = [](const char* help) {
     Parameter parameter;
-    parameter.types = {ParamType::kString};
+    parameter.types = {ParamType::kText};
     parameter.help = help;
     return parameter;
   };

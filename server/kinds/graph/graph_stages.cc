@@ -19,14 +19,14 @@ std::vector<Parameter> ClosureParameters() {
   return {
       {
           .name = "stop_at",
-          .types = {ParamType::kIntList, ParamType::kStringList},
+          .types = {ParamType::kInts, ParamType::kTexts},
           .default_value = {},
           .help = "labels of nodes that are found but not gone through (roots always are)",
           .unordered = true,
       },
       {
           .name = "kind",
-          .types = {ParamType::kString},
+          .types = {ParamType::kText},
           .default_value = std::string("closure"),
           .help =
               "closure: all that the root reaches; neighbors: some neighbours of it, drawn anew "
@@ -35,7 +35,7 @@ std::vector<Parameter> ClosureParameters() {
       },
       {
           .name = "fanout",
-          .types = {ParamType::kIntList, ParamType::kTree},
+          .types = {ParamType::kInts, ParamType::kTree},
           .default_value = {},
           .help = "neighbors drawn of each node, hop by hop; -1: all of them. Or such a list for "
                   "each label of edges: {cites: [15, 10], writes: [5, 5]}",
@@ -74,11 +74,11 @@ StageType ClosureKeys() {
               "fanout",  "replace",           "merge", "seed"};
     }
     if (source != "roots") return {"stop_at", "kind", "fanout", "replace", "merge", "seed"};
-    if (params.GetString("kind") == kNeighbors) return {"stop_at", "order"};
+    if (params.GetText("kind") == kNeighbors) return {"stop_at", "order"};
     return {"fanout", "replace", "merge", "seed"};
   };
   stage.check = [](const Params& params) {
-    if (params.GetString("kind") != kNeighbors) return OkStatus();
+    if (params.GetText("kind") != kNeighbors) return OkStatus();
     if (!params.is_set("fanout")) {
       return InvalidArgument(
           "the key closure.fanout is missing; expected how many neighbors are "
@@ -93,7 +93,7 @@ StageType ClosureKeys() {
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     parts.Edit<GraphClosurePart>().stop_at = params.values().at("stop_at");
-    if (params.GetString("kind") != kNeighbors) return OkStatus();
+    if (params.GetText("kind") != kNeighbors) return OkStatus();
     NeighborPart& neighbors = parts.Edit<NeighborPart>();
     neighbors.drawn = true;
     neighbors.fanout = params.values().at("fanout");
@@ -120,7 +120,7 @@ StageType ArraysStage(const char* name, const char* help, StageLevel level,
   stage.scalar = true;
   stage.parameters = {{
       .name = name,
-      .types = {ParamType::kStringList},
+      .types = {ParamType::kTexts},
       .default_value = {},
       .help = help,
       .unordered = true,
@@ -130,7 +130,7 @@ StageType ArraysStage(const char* name, const char* help, StageLevel level,
     return std::vector<std::string>{key};
   };
   stage.compile = [key = stage.name, names](const Params& params, PlanParts& parts) {
-    parts.Edit<GraphArraysPart>().*names = params.GetStrings(key);
+    parts.Edit<GraphArraysPart>().*names = params.GetTexts(key);
     return OkStatus();
   };
   return stage;

@@ -341,7 +341,7 @@ Result<PluginObject> PluginObjectOf(const PlanParts& parts) {
 
 SourceTable PluginSources(std::shared_ptr<PluginRegistry> plugins) {
   Parameter object;
-  object.types = {ParamType::kString};
+  object.types = {ParamType::kText};
   object.help = "the class, as \"module:Class\"";
   object.check = [](const ParamValue& value) {
     return ParsePluginObject(std::get<std::string>(value)).status();
@@ -361,7 +361,7 @@ SourceTable PluginSources(std::shared_ptr<PluginRegistry> plugins) {
   };
   python.options = {
       PluginOption("args", ParamType::kTree, {}, "arguments of the class, by their names"),
-      PluginOption("drop", ParamType::kStringList, {}, "names of exceptions that drop the example"),
+      PluginOption("drop", ParamType::kTexts, {}, "names of exceptions that drop the example"),
       PluginOption("timeout", ParamType::kInt, std::int64_t{60},
                    "seconds that an example may take"),
       PluginOption("random", ParamType::kBool, false,

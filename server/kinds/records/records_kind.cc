@@ -178,7 +178,7 @@ class RecordsKind final : public DatasetKind {
     return listing;
   }
 
-  std::vector<GenerateOption> generate_options() const override { return RecordsGenerateOptions(); }
+  std::vector<Parameter> generate_parameters() const override { return RecordsGenerateParameters(); }
   Result<std::string> Generate(const fs::path& dir, const GenerateRequest& request) const override {
     return GenerateRecords(dir, request);
   }

@@ -344,7 +344,7 @@ SourceTable RecordsSources() {
   features.check = [](const ParamValue& value) { return ReadRecordFeatures(value).status(); };
   Parameter on_error;
   on_error.name = kOnError;
-  on_error.types = {ParamType::kString};
+  on_error.types = {ParamType::kText};
   on_error.default_value = std::string("fail");
   on_error.allowed = {"fail", "drop"};
   on_error.in_order = false;

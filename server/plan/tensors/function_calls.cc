@@ -30,13 +30,13 @@ void AddNeeded(const Definitions& definitions, std::string_view name,
 }
 
 /// The parameters of a definition that are steps after the operation.
-OperationParams StepsOf(const TensorDefinition& definition) {
-  std::map<std::string, OperationValue> steps;
-  for (const OperationParameter& step : AfterParameters()) {
+Params StepsOf(const TensorDefinition& definition) {
+  std::map<std::string, ParamValue> steps;
+  for (const Parameter& step : AfterParameters()) {
     const auto& values = definition.params.values();
     if (const auto found = values.find(step.name); found != values.end()) steps.insert(*found);
   }
-  return OperationParams(std::move(steps));
+  return Params(std::move(steps));
 }
 
 /// Reads a use. Sets `steps` to the definition of what follows it, if something does.
@@ -47,7 +47,7 @@ Result<FunctionCall> ReadCall(const TensorDefinition& definition,
   auto function = ReadPythonFunction(definition.params);
   if (!function.ok()) return function.status().WithContext(definition.name);
   call.function = *std::move(function);
-  std::map<std::string, OperationValue> after = StepsOf(definition).values();
+  std::map<std::string, ParamValue> after = StepsOf(definition).values();
   if (call.function.outputs.front().name.empty()) {
     call.paths = {after.empty() ? call.tensor : call.tensor + "/raw"};
   } else {
@@ -64,7 +64,7 @@ Result<FunctionCall> ReadCall(const TensorDefinition& definition,
   if (!after.empty()) {
     const DType made = call.function.outputs.front().type.dtype;
     after.emplace("dtype", std::string(DTypeName(made)));
-    steps = {call.tensor, "cast", call.paths, OperationParams(std::move(after)), definition.at};
+    steps = {call.tensor, "cast", call.paths, Params(std::move(after)), definition.at};
   }
   return call;
 }

@@ -48,7 +48,7 @@ class FunctionText {
         read = fmt::format("{}._as_read", name);
         if (defined_.insert(read).second) {
           text_.definitions.push_back(
-              {read, "cast", {source.name}, OperationParams({{"dtype", std::string("int64")}})});
+              {read, "cast", {source.name}, Params({{"dtype", std::string("int64")}})});
         }
       }
     }

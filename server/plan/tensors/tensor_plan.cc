@@ -77,7 +77,7 @@ Result<EdgeGroup> PaddedGraph(const std::vector<TensorSpec>& source) {
 }
 
 /// The parameters by which an output is padded. A pipeline writes `.` for `/` in its name.
-const OperationParams& PadOf(const TensorsPart& part, const std::string& output) {
+const Params& PadOf(const TensorsPart& part, const std::string& output) {
   return std::find_if(part.pads.begin(), part.pads.end(),
                       [&](const auto& pad) {
                         return std::equal(
@@ -89,7 +89,7 @@ const OperationParams& PadOf(const TensorsPart& part, const std::string& output)
 
 /// A definition that gives `input` another name.
 TensorDefinition Alias(const std::string& name, const std::string& input, DType dtype) {
-  return {name, "cast", {input}, OperationParams({{"dtype", std::string(DTypeName(dtype))}})};
+  return {name, "cast", {input}, Params({{"dtype", std::string(DTypeName(dtype))}})};
 }
 
 }  // namespace

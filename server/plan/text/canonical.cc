@@ -8,8 +8,8 @@
 #include "common/base/hash.h"
 #include "common/base/json_text.h"
 #include "server/plan/text/mix_text.h"
-#include "server/plan/text/operation_value.h"
-#include "server/plan/text/param_value.h"
+#include "server/yaml/read_parameter.h"
+#include "server/yaml/read_parameter.h"
 #include "server/plan/text/pipeline.h"
 
 namespace millrace {
@@ -51,10 +51,10 @@ std::vector<std::string> CanonicalLines(const StageType& stage, const Params& pa
 }
 
 std::string FormatDefinition(const TensorDefinition& definition, const OperationType& operation) {
-  const std::vector<OperationParameter> parameters = AllParameters(operation);
+  const std::vector<Parameter> parameters = AllParameters(operation);
   std::map<std::string, std::string> keys;
   for (const auto& [name, value] : definition.params.values()) {
-    keys[name] = FormatOperationValue(*FindOperationParameter(parameters, name), value);
+    keys[name] = FormatParamValue(*FindParameter(parameters, name), value);
   }
   if (definition.at != RunPlace::kAny) keys["at"] = RunPlaceName(definition.at);
   std::string text;
@@ -70,11 +70,11 @@ std::string FormatDefinition(const TensorDefinition& definition, const Operation
   return text + "}";
 }
 
-std::string FormatPad(std::string_view name, const OperationParams& params) {
+std::string FormatPad(std::string_view name, const Params& params) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : params.values()) {
-    const OperationParameter& parameter = *FindOperationParameter(PadParameters(name), key);
-    keys.push_back(fmt::format("{}: {}", key, FormatOperationValue(parameter, value)));
+    const Parameter& parameter = *FindParameter(PadParameters(name), key);
+    keys.push_back(fmt::format("{}: {}", key, FormatParamValue(parameter, value)));
   }
   return fmt::format("{{{}}}", fmt::join(keys, ", "));
 }

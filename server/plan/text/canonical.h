@@ -36,7 +36,7 @@ std::vector<std::string> CanonicalLines(const StageType& stage, const Params& pa
 std::string FormatDefinition(const TensorDefinition& definition, const OperationType& operation);
 
 /// Parameters of `pad.NAME` as one line of YAML.
-std::string FormatPad(std::string_view name, const OperationParams& params);
+std::string FormatPad(std::string_view name, const Params& params);
 
 /// The tensors' part of the canonical text: a line for each definition, one more for each operation
 /// whose version is above 1, a line for the output if it is given, and one for each pad.

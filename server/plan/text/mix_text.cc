@@ -9,7 +9,7 @@
 
 #include "common/base/json_text.h"
 #include "common/base/suggestion.h"
-#include "server/plan/text/param_value.h"
+#include "server/yaml/read_parameter.h"
 
 namespace millrace {
 namespace {
@@ -30,7 +30,7 @@ Result<std::uint64_t> ReadNumber(const std::string& key, std::int64_t least, std
   parameter.types = {ParamType::kInt};
   parameter.min = least;
   parameter.max = most;
-  const ReadValue read = ReadParamValue(parameter, *written.value);
+  const ReadValue read = ReadParameter(parameter, *written.value);
   if (!read.error) return static_cast<std::uint64_t>(std::get<std::int64_t>(read.value));
   return written.layer.Error(read.error->mark, fmt::format("{}: {}", key, read.error->message));
 }

@@ -8,8 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "common/base/suggestion.h"
-#include "server/plan/text/operation_value.h"
-#include "server/plan/text/param_value.h"
+#include "server/plan/text/tensor_keys.h"
+#include "server/yaml/read_parameter.h"
+#include "server/yaml/read_parameter.h"
 #include "server/plan/text/pipeline_parser.h"
 
 namespace millrace {

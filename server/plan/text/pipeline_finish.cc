@@ -7,7 +7,7 @@
 
 #include "common/base/hash.h"
 #include "server/plan/text/canonical.h"
-#include "server/plan/text/param_value.h"
+#include "server/yaml/read_parameter.h"
 #include "server/plan/text/pipeline_parser.h"
 
 namespace millrace {
@@ -21,7 +21,7 @@ Status PipelineParser::CheckRequired(const StageType& stage, const StageState& s
     const std::string& place = state.origin.empty() ? origin : state.origin;
     return InvalidArgument(fmt::format("{}: the key {} is missing; expected {}", place,
                                        CanonicalKey(stage, parameter),
-                                       DescribeExpected(parameter)));
+                                       Expected(parameter)));
   }
   return OkStatus();
 }
@@ -63,7 +63,7 @@ Result<StageConfig> PipelineParser::FinishStage(const StageType& stage, const St
   StageConfig config;
   if (stage.unused) config.unused = stage.unused(source, Params(values));
   for (const std::string& name : config.unused) {
-    const Parameter* parameter = stage.FindParameter(name);
+    const Parameter* parameter = stage.Find(name);
     if (parameter == nullptr || written.erase(name) == 0) continue;
     unused.push_back(CanonicalKey(stage, *parameter));
   }
@@ -90,14 +90,14 @@ Status PipelineParser::FinishStages(const Chain& chain, const Origin& origin,
     const bool nothing = stage.scalar && !config.params.is_set(stage.parameters.front().name);
     if (stage.optional && nothing) continue;
     for (const auto& [name, value] : state.params) {
-      const std::string key = CanonicalKey(stage, *stage.FindParameter(name));
+      const std::string key = CanonicalKey(stage, *stage.Find(name));
       pipeline.origins_[key] = value.origin;
       for (const auto& [path, place] : value.below) {
         pipeline.origins_[fmt::format("{}.{}", key, path)] = place;
       }
     }
-    if (stage.name == "source") pipeline.source_ = config.params.GetString("source");
-    if (stage.name == "exclude") pipeline.excluded_files_ = config.params.GetStrings("files");
+    if (stage.name == "source") pipeline.source_ = config.params.GetText("source");
+    if (stage.name == "exclude") pipeline.excluded_files_ = config.params.GetTexts("files");
     pipeline.stages_.push_back(std::move(config));
   }
   MILLRACE_ASSIGN_OR_RETURN(pipeline.tensors_, chain.tensors.Finish());

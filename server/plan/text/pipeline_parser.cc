@@ -8,7 +8,7 @@
 
 #include "common/base/suggestion.h"
 #include "server/plan/text/canonical.h"
-#include "server/plan/text/param_value.h"
+#include "server/yaml/read_parameter.h"
 
 namespace millrace {
 namespace {
@@ -52,7 +52,7 @@ const YamlEntry* FindEntry(const YamlNode& map, std::string_view key) {
 const Parameter* TreeAbove(const StageType& stage, std::string_view name) {
   for (std::size_t dot = name.find('.'); dot != std::string_view::npos;
        dot = name.find('.', dot + 1)) {
-    const Parameter* const parameter = stage.FindParameter(name.substr(0, dot));
+    const Parameter* const parameter = stage.Find(name.substr(0, dot));
     if (parameter != nullptr && parameter->types.front() == ParamType::kTree) return parameter;
   }
   return nullptr;
@@ -304,7 +304,7 @@ Status PipelineParser::ApplyParameter(TextLayer& layer, const StageType& stage,
     return layer.Error(entry.mark, fmt::format("{}.{} is not yet supported", stage.name, name));
   }
   if (IsGroup(stage, name)) return ApplyGroup(layer, stage, std::string(name), entry, state);
-  const Parameter* parameter = stage.FindParameter(name);
+  const Parameter* parameter = stage.Find(name);
   if (const Parameter* const tree = parameter == nullptr ? TreeAbove(stage, name) : nullptr) {
     return ApplyInTree(layer, stage, *tree, std::string(name.substr(tree->name.size() + 1)), entry,
                        state);
@@ -391,7 +391,7 @@ Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, con
   std::vector<const YamlEntry*> others;
   for (const YamlEntry& one : entry.value->entries) {
     const bool is_name = std::find(names.begin(), names.end(), one.key) != names.end();
-    if (!is_name && one.key != first.name && stage.FindParameter(one.key) != nullptr) {
+    if (!is_name && one.key != first.name && stage.Find(one.key) != nullptr) {
       others.push_back(&one);
     } else if (chosen == nullptr) {
       chosen = &one;
@@ -405,7 +405,7 @@ Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, con
     return layer.Error(entry.value->mark,
                        fmt::format("{}: expected a name, or a map with one name, got a map without "
                                    "one; a name is {}",
-                                   stage.name, DescribeExpected(first)));
+                                   stage.name, Expected(first)));
   }
   YamlNode name;
   name.kind = YamlNode::Kind::kScalar;
@@ -416,9 +416,9 @@ Status PipelineParser::ApplyChoice(TextLayer& layer, const StageType& stage, con
                      {stage.name, entry.mark, std::make_shared<YamlNode>(std::move(name))}, state));
   for (const YamlEntry* other : others) {
     MILLRACE_RETURN_IF_ERROR(
-        SetParameter(layer, stage, *stage.FindParameter(other->key), *other, state));
+        SetParameter(layer, stage, *stage.Find(other->key), *other, state));
   }
-  const Parameter* argument = stage.FindParameter(chosen->key);
+  const Parameter* argument = stage.Find(chosen->key);
   const bool takes_any = argument != nullptr && argument->types.front() == ParamType::kTree;
   const bool nothing =
       chosen->value->kind == YamlNode::Kind::kMap && chosen->value->entries.empty();
@@ -440,7 +440,7 @@ Status PipelineParser::SetParameter(TextLayer& layer, const StageType& stage,
     stage_state.params.erase(parameter.name);
     return OkStatus();
   }
-  ReadValue read = ReadParamValue(parameter, *entry.value);
+  ReadValue read = ReadParameter(parameter, *entry.value);
   if (read.error) {
     return layer.Error(read.error->mark, fmt::format("{}: {}", key, read.error->message));
   }

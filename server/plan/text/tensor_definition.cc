@@ -11,8 +11,9 @@
 #include "common/base/suggestion.h"
 #include "common/operations/after_steps.h"
 #include "common/tensor/tensor_word.h"
-#include "server/plan/text/operation_value.h"
-#include "server/plan/text/param_value.h"
+#include "server/plan/text/tensor_keys.h"
+#include "server/yaml/read_parameter.h"
+#include "server/yaml/read_parameter.h"
 #include "server/source/tensors_part.h"
 
 namespace millrace {
@@ -29,7 +30,7 @@ std::vector<std::string> OperationNames(const OperationTable& operations) {
 /// The keys that a definition with this operation may have besides the operation itself.
 std::vector<std::string> KeysBeside(const OperationType& operation) {
   std::vector<std::string> names;
-  for (const OperationParameter& parameter : AllParameters(operation)) {
+  for (const Parameter& parameter : AllParameters(operation)) {
     if (parameter.name != operation.name) names.push_back(parameter.name);
   }
   names.emplace_back(kAt);
@@ -40,7 +41,7 @@ std::vector<std::string> KeysBeside(const OperationType& operation) {
 const std::pair<const std::string, WrittenValue>* LikelyOperation(
     const WrittenDefinition& written) {
   for (const auto& key : written.keys) {
-    if (key.first != kAt && FindOperationParameter(AfterParameters(), key.first) == nullptr) {
+    if (key.first != kAt && FindParameter(AfterParameters(), key.first) == nullptr) {
       return &key;
     }
   }
@@ -92,20 +93,20 @@ Status ReadPlace(const std::string& name, const WrittenValue& written, RunPlace&
 
 /// Reads all keys but the operation's.
 Status ReadParameters(const OperationType& operation, const WrittenDefinition& written,
-                      TensorDefinition& definition, std::map<std::string, OperationValue>& values) {
+                      TensorDefinition& definition, std::map<std::string, ParamValue>& values) {
   const std::string whole = "tensors." + definition.name;
-  const std::vector<OperationParameter> parameters = AllParameters(operation);
+  const std::vector<Parameter> parameters = AllParameters(operation);
   for (const auto& [key, value] : written.keys) {
     if (key == operation.name) continue;
     if (key == kAt) {
       MILLRACE_RETURN_IF_ERROR(ReadPlace(definition.name, value, definition.at));
       continue;
     }
-    const OperationParameter* const parameter = FindOperationParameter(parameters, key);
+    const Parameter* const parameter = FindParameter(parameters, key);
     if (parameter == nullptr) {
       return value.layer.Error(value.key, UnknownParameter(whole, key, KeysBeside(operation)));
     }
-    ReadOperation read = ReadOperationValue(*parameter, *value.value);
+    ReadValue read = ReadParameter(*parameter, *value.value);
     if (read.error) {
       return value.layer.Error(read.error->mark,
                                fmt::format("{}.{}: {}", whole, key, read.error->message));
@@ -172,19 +173,19 @@ Result<TensorDefinition> ReadDefinition(const std::string& name, const WrittenDe
   TensorDefinition definition;
   definition.name = name;
   definition.operation = operation->name;
-  std::map<std::string, OperationValue> values;
+  std::map<std::string, ParamValue> values;
   MILLRACE_RETURN_IF_ERROR(ReadParameters(*operation, written, definition, values));
   const WrittenValue& main = written.keys.at(operation->name);
   if (!operation->inputs_of) {
     MILLRACE_ASSIGN_OR_RETURN(definition.inputs, ReadInputs(*operation, name, main));
-    definition.params = OperationParams(std::move(values));
+    definition.params = Params(std::move(values));
   } else {
     if (main.value->kind != YamlNode::Kind::kScalar) {
       return main.Error(fmt::format("tensors.{}.{}: expected a text, got {}", name, operation->name,
                                     main.value->Describe()));
     }
     values.emplace(operation->name, main.value->scalar);
-    definition.params = OperationParams(std::move(values));
+    definition.params = Params(std::move(values));
     Result<std::vector<std::string>> inputs = operation->inputs_of(definition.params);
     if (!inputs.ok()) {
       TensorsPart part;
@@ -204,13 +205,13 @@ Result<TensorDefinition> ReadDefinition(const std::string& name, const WrittenDe
 Status CheckRequired(const TensorDefinition& definition, const WrittenDefinition& written,
                      const OperationTable& operations) {
   const OperationType& operation = *operations.Find(definition.operation);
-  const std::vector<OperationParameter> parameters = AllParameters(operation);
+  const std::vector<Parameter> parameters = AllParameters(operation);
   const auto missing = [&](std::string_view name) {
     return written.Error(fmt::format("the key tensors.{}.{} is missing; expected {}",
                                      definition.name, name,
-                                     DescribeAccepted(*FindOperationParameter(parameters, name))));
+                                     Expected(*FindParameter(parameters, name))));
   };
-  for (const OperationParameter& parameter : parameters) {
+  for (const Parameter& parameter : parameters) {
     if (parameter.required && !written.keys.contains(parameter.name))
       return missing(parameter.name);
   }

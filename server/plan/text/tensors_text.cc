@@ -10,8 +10,9 @@
 #include "common/operations/graph_pad.h"
 #include "common/operations/python_function.h"
 #include "common/tensor/tensor_word.h"
-#include "server/plan/text/operation_value.h"
-#include "server/plan/text/param_value.h"
+#include "server/plan/text/tensor_keys.h"
+#include "server/yaml/read_parameter.h"
+#include "server/yaml/read_parameter.h"
 
 namespace millrace {
 namespace {
@@ -30,8 +31,8 @@ Status CheckWritten(const TextLayer& layer, const YamlEntry& entry, const std::s
                      fmt::format("{} has no value; expected {}, or null for none", key, expected));
 }
 
-const OperationParameter* FindPadParameter(std::string_view name, std::string_view key) {
-  return FindOperationParameter(PadParameters(name), key);
+const Parameter* FindPadParameter(std::string_view name, std::string_view key) {
+  return FindParameter(PadParameters(name), key);
 }
 
 /// What a key of `pad` is about, and its parameter; that is empty if the key has none.
@@ -239,10 +240,10 @@ Status TensorsText::ApplyPadKey(TextLayer& layer, const std::string& path, const
                                 const YamlEntry& entry) {
   MILLRACE_RETURN_IF_ERROR(CheckPadName(layer, entry.mark, path));
   const std::string name = DottedName(path);
-  const OperationParameter* const parameter = FindPadParameter(name, key);
+  const Parameter* const parameter = FindPadParameter(name, key);
   if (parameter == nullptr) {
     std::vector<std::string> known;
-    for (const OperationParameter& one : PadParameters(name)) known.push_back(one.name);
+    for (const Parameter& one : PadParameters(name)) known.push_back(one.name);
     return layer.Error(entry.mark, UnknownParameter("pad." + name, key, known));
   }
   const std::string whole = fmt::format("pad.{}.{}", name, key);
@@ -252,7 +253,7 @@ Status TensorsText::ApplyPadKey(TextLayer& layer, const std::string& path, const
     pad.keys.erase(key);
     return OkStatus();
   }
-  if (const auto read = ReadOperationValue(*parameter, *entry.value); read.error) {
+  if (const auto read = ReadParameter(*parameter, *entry.value); read.error) {
     return layer.Error(read.error->mark, fmt::format("{}: {}", whole, read.error->message));
   }
   pad.keys[key] = {layer, entry.mark, entry.value};
@@ -308,33 +309,33 @@ Status TensorsText::FinishPads(TensorsPart& part) const {
     if (part.outputs && !std::binary_search(part.outputs->begin(), part.outputs->end(), name)) {
       return written.Error(fmt::format("pad.{}: expected the name of an output", name));
     }
-    std::map<std::string, OperationValue> values;
+    std::map<std::string, ParamValue> values;
     part.origins["pad." + name] = written.place();
     for (const auto& [key, value] : written.keys) {
-      const OperationParameter& parameter = *FindPadParameter(name, key);
-      OperationValue read = ReadOperationValue(parameter, *value.value).value;
+      const Parameter& parameter = *FindPadParameter(name, key);
+      ParamValue read = ReadParameter(parameter, *value.value).value;
       if (parameter.default_value != read) values.emplace(key, std::move(read));
       part.origins[fmt::format("pad.{}.{}", name, key)] = value.place();
     }
-    part.pads.emplace(name, OperationParams(std::move(values)));
+    part.pads.emplace(name, Params(std::move(values)));
   }
   return OkStatus();
 }
 
 Status TensorsText::FinishGraphPad(const WrittenDefinition& pad, TensorsPart& part) const {
-  std::map<std::string, OperationValue> values;
+  std::map<std::string, ParamValue> values;
   const std::string whole = fmt::format("pad.{}", GraphPad::kKey);
   part.origins[whole] = pad.place();
-  for (const OperationParameter& parameter : GraphPad::Parameters()) {
+  for (const Parameter& parameter : GraphPad::Parameters()) {
     const auto value = pad.keys.find(parameter.name);
     if (value == pad.keys.end()) {
       return pad.Error(fmt::format("the key {}.{} is missing; expected {}", whole, parameter.name,
-                                   DescribeAccepted(parameter)));
+                                   Expected(parameter)));
     }
-    values[parameter.name] = ReadOperationValue(parameter, *value->second.value).value;
+    values[parameter.name] = ReadParameter(parameter, *value->second.value).value;
     part.origins[fmt::format("{}.{}", whole, parameter.name)] = value->second.place();
   }
-  MILLRACE_ASSIGN_OR_RETURN(part.graph_pad, GraphPad::Bind(OperationParams(std::move(values))));
+  MILLRACE_ASSIGN_OR_RETURN(part.graph_pad, GraphPad::Bind(Params(std::move(values))));
   for (const auto& [name, definition] : written_->definitions) {
     if (name == GraphPad::kKey) {
       return definition->Error(fmt::format(

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "common/parameters/make_parameter.h"
+#include "common/parameters/member.h"
 #include "server/kinds/records/format/example_builder.h"
 #include "server/kinds/records/format/record_writer.h"
 #include "server/source/random.h"
@@ -79,19 +81,19 @@ Status WriteFiles(const std::filesystem::path& dir, const GenerateRequest& reque
 
 }  // namespace
 
-std::vector<GenerateOption> RecordsGenerateOptions() {
+std::vector<Parameter> RecordsGenerateParameters() {
   return {
-      {.name = "records",
-       .help = "records of all files",
-       .usual = kUsualRecords,
-       .min = 1,
-       .max = std::uint64_t{1} << 40},
-      {.name = "files", .help = "files", .usual = kUsualFiles, .min = 1, .max = 99'999},
-      {.name = "floats",
-       .help = "floats of a record's feature x, at most; 0: there is no x",
-       .usual = kUsualFloats,
-       .max = 1 << 20},
-      {.name = "seed", .help = "equal seed and options, equal bytes", .usual = 0},
+      WithDefault(IntParameter("records", "records of all files", 1, std::int64_t{1} << 40),
+                  AsParamValue(kUsualRecords)),
+      WithDefault(IntParameter("files", "files", 1, 99'999), AsParamValue(kUsualFiles)),
+      WithDefault(
+          IntParameter("floats", "floats of a record's feature x, at most; 0: there is no x", 0,
+                       1 << 20),
+          AsParamValue(kUsualFloats)),
+      {.name = "seed",
+       .types = {ParamType::kSeed},
+       .default_value = AsParamValue(0),
+       .help = "equal seed and options, equal bytes"},
   };
 }
 

@@ -17,7 +17,7 @@ namespace millrace {
 /// Bytes of the feature `d` of every record.
 inline constexpr std::size_t kBoardBytes = 194;
 
-std::vector<GenerateOption> RecordsGenerateOptions();
+std::vector<Parameter> RecordsGenerateParameters();
 
 /// Files part-NNNNN-of-NNNNN.tfrecord with the features `d` (kBoardBytes bytes), `s` (int64) and,
 /// unless there are none, `x` (float32s). Equal numbers, equal bytes. Errors as GenerateInto.

@@ -138,16 +138,11 @@ TEST_CASE("data of one compression are none of the other", "[compression]") {
   CHECK_FALSE(Decompressed(Compression::kZstd, Compressed(Compression::kLz4, raw), to).ok());
 }
 
-TEST_CASE("a compression has a name, and a wrong name is refused with the list", "[compression]") {
+TEST_CASE("a compression has a name, and a wrong name stands for none", "[compression]") {
   for (const Compression one : {Compression::kOff, Compression::kLz4, Compression::kZstd}) {
-    CHECK(CheckCompression("compression", CompressionName(one)).ok());
     CHECK(CompressionOf(CompressionName(one)) == one);
   }
-  const Status wrong = CheckCompression("compression", "gzip");
-  CHECK(wrong.code() == StatusCode::kInvalidArgument);
-  CHECK(wrong.message() == "compression: expected 'zstd', 'lz4' or 'off', got 'gzip'");
-  CHECK_FALSE(CheckCompression("compression", "").ok());
-  CHECK_FALSE(CheckCompression("compression", "ZSTD").ok());
+  for (const char* wrong : {"gzip", "", "ZSTD"}) CHECK(CompressionOf(wrong) == Compression::kOff);
 }
 
 }  // namespace

@@ -175,7 +175,7 @@ TEST_CASE("operations that follow one another are one task", "[compute]") {
 
 TEST_CASE("values that move together move as wide words", "[compute]") {
   const auto word = [](const char* type, const char* operation,
-                       std::map<std::string, OperationValue> params) {
+                       std::map<std::string, ParamValue> params) {
     TensorGraphText text;
     text.sources = {{"x", ParseTensorType(type).value()}};
     text.definitions = {test::Defined("y", operation, {"x"}, std::move(params))};

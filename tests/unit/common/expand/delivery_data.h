@@ -112,16 +112,16 @@ inline NamedTensors DeliverySources(std::span<const DeliveryRow> rows) {
 
 inline TensorDefinition Defined(std::string name, std::string operation,
                                 std::vector<std::string> inputs,
-                                std::map<std::string, OperationValue> params = {}) {
+                                std::map<std::string, ParamValue> params = {}) {
   return {std::move(name), std::move(operation), std::move(inputs),
-          OperationParams(std::move(params))};
+          Params(std::move(params))};
 }
 
 /// Definitions that use one another. All of them suit every batch.
 inline std::vector<TensorDefinition> DeliveryDefinitions() {
-  const auto text = [](const char* value) { return OperationValue(std::string(value)); };
+  const auto text = [](const char* value) { return ParamValue(std::string(value)); };
   const auto ints = [](std::vector<std::int64_t> values) {
-    return OperationValue(std::move(values));
+    return ParamValue(std::move(values));
   };
   return {
       Defined("planes", "bits", {"d"}),
@@ -141,7 +141,7 @@ inline std::vector<TensorDefinition> DeliveryDefinitions() {
 /// A delivery of DeliveryTensors and of tensors that are computed of them.
 inline Delivery ComputedDelivery(std::vector<TensorDefinition> definitions,
                                  std::vector<std::string> outputs,
-                                 std::map<std::string, OperationParams> pads = {}) {
+                                 std::map<std::string, Params> pads = {}) {
   TensorGraphText text;
   text.definitions = std::move(definitions);
   text.outputs = std::move(outputs);

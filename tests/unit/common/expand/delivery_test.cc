@@ -22,7 +22,7 @@ using Names = std::vector<std::string>;
 using Shape = std::vector<std::uint64_t>;
 
 ConsumerProgram ProgramText(std::vector<TensorDefinition> definitions, Names outputs,
-                            std::map<std::string, OperationParams> pads = {}) {
+                            std::map<std::string, Params> pads = {}) {
   TensorGraphText text;
   text.definitions = std::move(definitions);
   text.outputs = std::move(outputs);
@@ -42,8 +42,8 @@ std::string RefusalOf(ConsumerProgram program) {
   return made.ok() ? "no error" : made.status().message();
 }
 
-OperationParams PadParams(std::map<std::string, OperationValue> params) {
-  return OperationParams(std::move(params));
+Params PadParams(std::map<std::string, ParamValue> params) {
+  return Params(std::move(params));
 }
 
 Names DeliveredNames(const DeliveredBatch& batch) {

@@ -122,7 +122,7 @@ TEST_CASE("tensors of a merged batch are computed by graph, node, edge and examp
         std::array{"of_node", "node_label", "node_label + 1"},
         std::array{"of_example", "example_id", "example_id - 10"}}) {
     text.definitions.push_back(
-        {name, "expr", {input}, OperationParams({{"expr", std::string(expr)}})});
+        {name, "expr", {input}, Params({{"expr", std::string(expr)}})});
     text.outputs->emplace_back(name);
   }
   const auto delivery = Delivery::Make(test::Tensors(model.plan), std::move(text), DType::kInt32);

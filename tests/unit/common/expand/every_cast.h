@@ -35,24 +35,24 @@ inline RandomProgram EveryCast(std::uint64_t seed, std::size_t rows, BufferPool&
     made.tensors.push_back(spec);
   }
   made.text.outputs.emplace();
-  const auto add = [&](DType from, DType to, const char* how, OperationParams params) {
+  const auto add = [&](DType from, DType to, const char* how, Params params) {
     const std::string defined = name(from) + "_" + name(to) + how;
     made.text.definitions.push_back({defined, "cast", {name(from)}, std::move(params)});
     made.text.outputs->push_back(defined);
   };
   for (const TensorSpec& from : made.tensors) {
     for (const TensorSpec& to : made.tensors) {
-      add(from.dtype, to.dtype, "", OperationParams({{"dtype", to.path}}));
+      add(from.dtype, to.dtype, "", Params({{"dtype", to.path}}));
       const DType compute = CommonType(from.dtype, to.dtype);
       if (compute == DType::kBool) continue;
-      std::map<std::string, OperationValue> params = {{"dtype", to.path},
+      std::map<std::string, ParamValue> params = {{"dtype", to.path},
                                                       {"offset", std::int64_t{1}}};
       if (IsFloat(compute)) {
         params["scale"] = 1.0 / 3;
       } else {
         params["scale"] = std::int64_t{3};
       }
-      add(from.dtype, to.dtype, "_scaled", OperationParams(std::move(params)));
+      add(from.dtype, to.dtype, "_scaled", Params(std::move(params)));
     }
   }
   auto writer = BatchWriter::Create(made.tensors, {}, pool).value();

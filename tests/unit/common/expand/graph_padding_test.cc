@@ -251,7 +251,7 @@ TEST_CASE("masks are among the computed tensors, by their names", "[graph_paddin
   ConsumerProgram program;
   for (const char* const name : {"first", "f", "other"}) {
     program.text.definitions.push_back(
-        {name, "cast", {"node_label"}, OperationParams({{"dtype", std::string("float32")}})});
+        {name, "cast", {"node_label"}, Params({{"dtype", std::string("float32")}})});
   }
   program.text.outputs = {{"first", "f", "other", "root"}};
   program.graph_pad = GraphPad{8, 17, 5};
@@ -313,7 +313,7 @@ TEST_CASE("padding that would take too much memory is refused", "[graph_padding]
   const GraphPad pad{0x7fff'ffff, 20, 3};
   ConsumerProgram program;
   program.text.definitions = {
-      {"big", "cast", {"wide"}, OperationParams({{"dtype", std::string("int64")}})}};
+      {"big", "cast", {"wide"}, Params({{"dtype", std::string("int64")}})}};
   program.graph_pad = pad;
   for (const std::string name : {"wide", "big"}) {
     program.text.outputs = {{name}};
@@ -369,7 +369,7 @@ TEST_CASE("a program that makes a tensor with the name of a mask is refused", "[
   plan.expand.base_edge_labels = 1;
   ConsumerProgram program;
   program.text.definitions = {
-      {"graph_mask", "cast", {"node_label"}, OperationParams({{"dtype", std::string("bool")}})}};
+      {"graph_mask", "cast", {"node_label"}, Params({{"dtype", std::string("bool")}})}};
   program.text.outputs = {{"graph_mask"}};
   program.graph_pad = GraphPad{8, 8, 8};
   CHECK_THAT(Delivery::Make(test::Tensors(plan), program, DType::kInt32).status().message(),

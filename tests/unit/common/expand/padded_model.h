@@ -63,9 +63,9 @@ inline ConsumerProgram ProgramOfGraphs(const ModelPlan& plan, bool computes) {
       text.definitions.push_back({name,
                                   "cast",
                                   {operand.source.name},
-                                  OperationParams({{"dtype", std::string("float32")}})});
+                                  Params({{"dtype", std::string("float32")}})});
       text.outputs->push_back(name);
-      if (padded) text.pads.emplace(name, OperationParams({{"value", std::int64_t{7}}}));
+      if (padded) text.pads.emplace(name, Params({{"value", std::int64_t{7}}}));
     }
   }
   return text;

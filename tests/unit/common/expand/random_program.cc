@@ -33,7 +33,7 @@ class RandomProgramMaker {
   }
 
  private:
-  using Params = std::map<std::string, OperationValue>;
+  using Params = std::map<std::string, ParamValue>;
   using Ints = std::vector<std::int64_t>;
 
   RandomProgram MakeProgram() {
@@ -264,7 +264,7 @@ class RandomProgramMaker {
         break;
     }
     if (made.operation != "view") AddValues(params, type);
-    made.params = OperationParams(std::move(params));
+    made.params = Params(std::move(params));
     return made;
   }
 
@@ -302,7 +302,7 @@ class RandomProgramMaker {
       if (One(2)) params["value"] = In(0, 2);
       if (One(2)) params["multiple"] = In(1, 4);
       if (One(3)) params["to"] = 12 * In(options_.wrong_values && One(3) ? 0 : 4, 5) + 12;
-      made_.text.pads[output.name] = OperationParams(std::move(params));
+      made_.text.pads[output.name] = Params(std::move(params));
       if (!TensorGraph::Bind(made_.text).ok()) made_.text.pads.erase(output.name);  // node numbers
     }
     if (made_.text.outputs->empty()) made_.text.outputs->push_back(graph.outputs().back().name);

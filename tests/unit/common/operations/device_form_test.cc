@@ -13,8 +13,8 @@
 namespace millrace {
 namespace {
 
-OperationParams Params(std::map<std::string, OperationValue> params) {
-  return OperationParams(std::move(params));
+Params Params(std::map<std::string, ParamValue> params) {
+  return Params(std::move(params));
 }
 
 /// A graph that has everything which operations give.

@@ -23,9 +23,9 @@ using Doubles = std::vector<double>;
 
 /// The tensor "out" of an expression. Its inputs are those that the text names.
 Result<Tensor> RunExpr(const std::string& expression, const NamedTensors& sources,
-                       std::map<std::string, OperationValue> params = {}) {
+                       std::map<std::string, ParamValue> params = {}) {
   params.emplace("expr", expression);
-  TensorDefinition definition{"out", "expr", {}, OperationParams(std::move(params))};
+  TensorDefinition definition{"out", "expr", {}, Params(std::move(params))};
   const OperationType& operation = *OperationTable::Default().Find("expr");
   MILLRACE_ASSIGN_OR_RETURN(definition.inputs, operation.inputs_of(definition.params));
   TensorGraphText text;
@@ -36,7 +36,7 @@ Result<Tensor> RunExpr(const std::string& expression, const NamedTensors& source
 }
 
 std::string ExprError(const std::string& expression, const NamedTensors& sources,
-                      std::map<std::string, OperationValue> params = {}) {
+                      std::map<std::string, ParamValue> params = {}) {
   const Result<Tensor> result = RunExpr(expression, sources, std::move(params));
   return result.ok() ? "no error" : result.status().message();
 }
@@ -162,7 +162,7 @@ TEST_CASE("a number's name in with is one word", "[operations]") {
 TEST_CASE("an expression is bound to as many inputs as it names", "[operations]") {
   const std::vector<TensorType> inputs(2);
   const auto bound = BindOperation(*OperationTable::Default().Find("expr"), inputs,
-                                   OperationParams({{"expr", std::string("x * x")}}));
+                                   Params({{"expr", std::string("x * x")}}));
   CHECK(bound.status().message() == "expr: the expression names 1 tensors, got 2 inputs");
 }
 

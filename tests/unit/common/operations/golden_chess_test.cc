@@ -76,24 +76,24 @@ std::vector<TensorDefinition> Chess(const std::string& dtype) {
     index.push_back(i / 6 + 4 * (i % 6));
     scale.push_back(i / 6 % 2 == 0 ? 1 : -1);
   }
-  return {{"bits", "bits", {"d"}, OperationParams({{"order", std::string("msb")}})},
+  return {{"bits", "bits", {"d"}, Params({{"order", std::string("msb")}})},
           {"planes",
            "slice",
            {"bits"},
-           OperationParams({{"range", Ints{0, 1536}}, {"shape", Ints{8, 8, 24}}})},
+           Params({{"range", Ints{0, 1536}}, {"shape", Ints{8, 8, 24}}})},
           {"board",
            "take",
            {"planes"},
-           OperationParams(
+           Params(
                {{"axis", std::int64_t{-1}}, {"index", index}, {"scale", scale}, {"dtype", dtype}})},
           {"flags",
            "slice",
            {"bits"},
-           OperationParams({{"range", Ints{1536, 1546}}, {"dtype", dtype}})},
+           Params({{"range", Ints{1536, 1546}}, {"dtype", dtype}})},
           {"mate",
            "slice",
            {"bits"},
-           OperationParams({{"range", Ints{1546, 1547}}, {"squeeze", true}})}};
+           Params({{"range", Ints{1546, 1547}}, {"squeeze", true}})}};
 }
 
 template <class Real>

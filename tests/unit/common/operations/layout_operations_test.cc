@@ -104,7 +104,7 @@ TEST_CASE("a ragged tensor's elements are sliced along their own axes", "[operat
 
 TEST_CASE("take gives places in any order, as numpy.take", "[operations]") {
   const Tensor x = Counting("int32[2, 3]", 1);
-  const auto take = [&](OperationValue index, std::int64_t axis) {
+  const auto take = [&](ParamValue index, std::int64_t axis) {
     return RunOperation("take", {x}, {{"index", std::move(index)}, {"axis", axis}}).value();
   };
   CHECK(take(Ints{2, 0, 0, -1}, -1).Values<std::int32_t>() == Int32s{2, 0, 0, 2, 5, 3, 3, 5});
@@ -188,10 +188,10 @@ TEST_CASE("a view as bools is whether each byte differs from 0", "[operations]")
 
 /// The error of an operation on inputs of this type, whatever their values.
 std::string BindingError(const std::string& operation, TensorType type, std::size_t inputs,
-                         std::map<std::string, OperationValue> params) {
+                         std::map<std::string, ParamValue> params) {
   const std::vector<TensorType> types(inputs, type);
   const auto bound = BindOperation(*OperationTable::Default().Find(operation), types,
-                                   OperationParams(std::move(params)));
+                                   Params(std::move(params)));
   return bound.ok() ? "no error" : bound.status().message();
 }
 

@@ -95,7 +95,7 @@ struct Made {
 std::string Name(std::size_t i) { return "t" + std::to_string(i); }
 
 /// Appends scale and dtype to an operation, now and then.
-void AddValues(Random& random, std::map<std::string, OperationValue>& params, PlainTensor& out) {
+void AddValues(Random& random, std::map<std::string, ParamValue>& params, PlainTensor& out) {
   const DType from = out.type.dtype;
   const DType to = random.One(2) ? random.AnyType() : from;
   const DType compute = CommonType(from, to);
@@ -139,7 +139,7 @@ void AddValues(Random& random, std::map<std::string, OperationValue>& params, Pl
 
 Made AnyLayout(Random& random, const PlainTensor& in) {
   Made made{{}, in};
-  std::map<std::string, OperationValue> params;
+  std::map<std::string, ParamValue> params;
   const std::vector<std::uint32_t>& inner = in.type.inner;
   const auto first = static_cast<std::int64_t>(in.type.ragged ? 2 : 1);
   const bool has_axes = !inner.empty();
@@ -213,7 +213,7 @@ Made AnyLayout(Random& random, const PlainTensor& in) {
   if (made.definition.operation != "view" && random.One(2)) {
     AddValues(random, params, made.expected);
   }
-  made.definition.params = OperationParams(std::move(params));
+  made.definition.params = Params(std::move(params));
   return made;
 }
 
@@ -309,7 +309,7 @@ TEST_CASE("units larger than a block are done in parts", "[loop]") {
   in.type = ParseTensorType("uint8[3, 50, 40]").value();
   in.rows = 2;
   for (int i = 0; i < 12'000; ++i) in.values.push_back(random.Word() % 256);
-  const auto run = [&](const std::string& operation, std::map<std::string, OperationValue> params) {
+  const auto run = [&](const std::string& operation, std::map<std::string, ParamValue> params) {
     return PlainTensor::From(
         test::RunOperation(operation, {in.ToTensor()}, std::move(params)).value());
   };
@@ -342,8 +342,8 @@ PlainTensor RunChain(const test::Tensor& source, std::vector<TensorDefinition> c
       test::RunGraph(text, {{"source", source}}).value().at(Name(chain.size())));
 }
 
-TensorDefinition Step(std::string operation, std::map<std::string, OperationValue> params) {
-  return {"", std::move(operation), {}, OperationParams(std::move(params))};
+TensorDefinition Step(std::string operation, std::map<std::string, ParamValue> params) {
+  return {"", std::move(operation), {}, Params(std::move(params))};
 }
 
 using Numbers64 = std::vector<std::uint64_t>;
@@ -457,7 +457,7 @@ TEST_CASE("a large output may begin at any multiple of 8 bytes", "[loop]") {
   for (std::uint64_t& word : in.words) word = random.Word();
   TensorGraphText text;
   text.definitions = {
-      {"bits", "bits", {"source"}, OperationParams({{"dtype", std::string("float32")}})}};
+      {"bits", "bits", {"source"}, Params({{"dtype", std::string("float32")}})}};
   const std::vector<float> expected =
       test::RunGraph(text, {{"source", in}}).value().at("bits").Values<float>();
   REQUIRE(expected.size() * sizeof(float) > 1 << 20);
@@ -519,30 +519,30 @@ TEST_CASE("a large output, which is written past the caches, is that of its rows
            {"planes",
             "slice",
             {"bits"},
-            OperationParams({{"range", test::Ints{0, 1536}}, {"shape", test::Ints{64, 24}}})},
+            Params({{"range", test::Ints{0, 1536}}, {"shape", test::Ints{64, 24}}})},
            {"board",
             "take",
             {"planes"},
-            OperationParams({{"axis", std::int64_t{-1}},
+            Params({{"axis", std::int64_t{-1}},
                              {"index", test::Ints{3, 21, 9, 0, 4, 8, 12, 16, 20, 1, 5, 23}},
                              {"offset", std::vector<ParamNumber>(12, offset)},
                              {"dtype", float32}})}});
   }
   test::Ints places;
   for (int i = 0; i < 960; ++i) places.push_back(random.In(0, 960));
-  check("float32[960]", 401, {{"y", "take", {"x"}, OperationParams({{"index", places}})}});
-  check("uint8[960]", 401, {{"y", "cast", {"x"}, OperationParams({{"dtype", float32}})}});
+  check("float32[960]", 401, {{"y", "take", {"x"}, Params({{"index", places}})}});
+  check("uint8[960]", 401, {{"y", "cast", {"x"}, Params({{"dtype", float32}})}});
   check(
       "uint8[3, 50, 40]", 67,
       {{"y",
         "transpose",
         {"x"},
-        OperationParams({{"axes", test::Ints{0, 2, 3, 1}}, {"scale", 0.5}, {"dtype", float32}})}});
+        Params({{"axes", test::Ints{0, 2, 3, 1}}, {"scale", 0.5}, {"dtype", float32}})}});
   check("int16[7]", 80'003,
         {{"y",
           "reshape",
           {"x"},
-          OperationParams({{"shape", test::Ints{7}}, {"scale", std::int64_t{3}}})}});
+          Params({{"shape", test::Ints{7}}, {"scale", std::int64_t{3}}})}});
 }
 
 }  // namespace

@@ -14,12 +14,12 @@ namespace {
 using test::Ints;
 using Names = std::vector<std::string>;
 
-OperationParams FromTo(std::int64_t from, std::int64_t to) {
-  return OperationParams({{"range", Ints{from, to}}});
+Params FromTo(std::int64_t from, std::int64_t to) {
+  return Params({{"range", Ints{from, to}}});
 }
 
-OperationParams AsType(const char* dtype) {
-  return OperationParams({{"dtype", std::string(dtype)}});
+Params AsType(const char* dtype) {
+  return Params({{"dtype", std::string(dtype)}});
 }
 
 /// Says what it was told.
@@ -40,7 +40,7 @@ class Watcher final : public ProgramObserver {
 struct PartsOf {
   explicit PartsOf(std::vector<TensorDefinition> definitions,
                    std::optional<Names> outputs = std::nullopt,
-                   std::map<std::string, OperationParams> pads = {}) {
+                   std::map<std::string, Params> pads = {}) {
     TensorGraphText text;
     text.sources = {{"d", ParseTensorType("bytes[2]").value()},
                     {"n", ParseTensorType("uint8[2]").value(), /*widened=*/true},
@@ -90,7 +90,7 @@ TEST_CASE("a loop is named after the operations that run in it", "[program]") {
                       {"board",
                        "take",
                        {"some"},
-                       OperationParams({{"index", Ints{3, 1}}, {"dtype", std::string("float32")}})},
+                       Params({{"index", Ints{3, 1}}, {"dtype", std::string("float32")}})},
                       {"sum", "concat", {"board", "wide"}},
                       {"wide", "cast", {"n"}, AsType("float32")}});
   CHECK(made.program.parts() == Names{"bits+slice+take", "cast", "concat"});
@@ -109,14 +109,14 @@ TEST_CASE("an operation after itself is named once, and one that nobody wrote on
 
 TEST_CASE("an output that is padded, or that is also read, has a part of its own", "[program]") {
   const PartsOf made({{"y", "cast", {"x"}, AsType("float64")}}, Names{"y"},
-                     {{"y", OperationParams()}});
+                     {{"y", Params()}});
   CHECK(std::count(made.program.parts().begin(), made.program.parts().end(), "pad") == 1);
 }
 
 TEST_CASE("an observer is told of each part when it begins, and of the end", "[program]") {
   const PartsOf made({{"bits", "bits", {"d"}},
                       {"wide", "cast", {"n"}, AsType("float32")},
-                      {"view", "reshape", {"d"}, OperationParams({{"shape", Ints{1, 2}}})}});
+                      {"view", "reshape", {"d"}, Params({{"shape", Ints{1, 2}}})}});
   Names expected = made.program.parts();
   CHECK(expected.size() == 3);
   expected.emplace_back("end");
@@ -124,7 +124,7 @@ TEST_CASE("an observer is told of each part when it begins, and of the end", "[p
 }
 
 TEST_CASE("an observer of a run that fails is not told of an end", "[program]") {
-  const PartsOf made({{"hot", "one_hot", {"n"}, OperationParams({{"depth", std::int64_t{2}}})}});
+  const PartsOf made({{"hot", "one_hot", {"n"}, Params({{"depth", std::int64_t{2}}})}});
   CHECK(made.Run() == Names{"widen", "one_hot", "failed"});
 }
 
@@ -134,7 +134,7 @@ TEST_CASE("names of parts are bounded in length and number", "[program]") {
     const std::string name = "t" + std::to_string(i);
     const std::string input = "t" + std::to_string(i - 1);
     if (i % 2 == 1) {
-      chain.push_back({name, "transpose", {input}, OperationParams({{"axes", Ints{0, 1}}})});
+      chain.push_back({name, "transpose", {input}, Params({{"axes", Ints{0, 1}}})});
     } else {
       chain.push_back({name, "slice", {input}, FromTo(0, 16)});
     }
@@ -146,7 +146,7 @@ TEST_CASE("names of parts are bounded in length and number", "[program]") {
   std::vector<TensorDefinition> many;
   for (int i = 0; i < 100; ++i) {
     many.push_back({"t" + std::to_string(i), "slice", {"d"}, FromTo(0, i % 2 + 1)});
-    many.back().params = OperationParams({{"range", Ints{i % 2, 2}}, {"scale", std::int64_t{i}}});
+    many.back().params = Params({{"range", Ints{i % 2, 2}}, {"scale", std::int64_t{i}}});
   }
   const PartsOf wide(many);
   CHECK(wide.program.loops() == 100);

@@ -119,10 +119,10 @@ inline Result<NamedTensors> RunGraph(TensorGraphText text, const NamedTensors& s
 
 /// One operation on the inputs "a", "b", …; gives its output.
 inline Result<Tensor> RunOperation(const std::string& operation, const std::vector<Tensor>& inputs,
-                                   std::map<std::string, OperationValue> params = {},
+                                   std::map<std::string, ParamValue> params = {},
                                    const LookupTables& tables = {}) {
   TensorGraphText text;
-  TensorDefinition definition{"out", operation, {}, OperationParams(std::move(params))};
+  TensorDefinition definition{"out", operation, {}, Params(std::move(params))};
   NamedTensors sources;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string name(1, static_cast<char>('a' + i));
@@ -136,7 +136,7 @@ inline Result<Tensor> RunOperation(const std::string& operation, const std::vect
 }
 
 inline std::string ErrorOf(const std::string& operation, const std::vector<Tensor>& inputs,
-                           std::map<std::string, OperationValue> params = {}) {
+                           std::map<std::string, ParamValue> params = {}) {
   const Result<Tensor> result = RunOperation(operation, inputs, std::move(params));
   return result.ok() ? "no error" : result.status().message();
 }

@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
 
 TensorDefinition Cast(std::string name, std::string input, std::string dtype = "float64") {
   return {
-      std::move(name), "cast", {std::move(input)}, OperationParams({{"dtype", std::move(dtype)}})};
+      std::move(name), "cast", {std::move(input)}, Params({{"dtype", std::move(dtype)}})};
 }
 
 TensorGraphText Text(std::vector<TensorDefinition> definitions) {
@@ -57,7 +57,7 @@ TEST_CASE("the output is all that nothing else reads, the source's tensors first
   chosen.outputs = {{"b", "a", "data", "x"}};
   CHECK(OutputNames(TensorGraph::Bind(chosen).value()) == Names{"x", "data", "a", "b"});
   chosen.sources[2].widened = true;
-  chosen.pads.emplace("data", OperationParams());
+  chosen.pads.emplace("data", Params());
   CHECK(OutputNames(TensorGraph::Bind(chosen).value()) ==
         Names{"x", "data", "a", "b", "data.length"});
 }
@@ -89,7 +89,7 @@ TEST_CASE("equal operations on equal inputs are one node", "[graph]") {
 }
 
 TEST_CASE("defaults that are written are the same as those that are not", "[graph]") {
-  TensorDefinition written{"a", "bits", {"data"}, OperationParams({{"order", std::string("msb")}})};
+  TensorDefinition written{"a", "bits", {"data"}, Params({{"order", std::string("msb")}})};
   const TensorGraph graph = TensorGraph::Bind(Text({written, {"b", "bits", {"data"}}})).value();
   CHECK(graph.outputs()[2].node == graph.outputs()[3].node);
 }
@@ -100,7 +100,7 @@ TEST_CASE("a number with a fraction is another parameter than one without", "[gr
         name,
         "expr",
         {"x"},
-        OperationParams({{"expr", std::string("x + A")},
+        Params({{"expr", std::string("x + A")},
                          {"with", std::map<std::string, ParamNumber>{{"A", number}}}})};
   };
   TensorGraphText text = Text({plus("a", std::int64_t{1}), plus("b", 1.0), plus("c", 1.0)});
@@ -112,7 +112,7 @@ TEST_CASE("a number with a fraction is another parameter than one without", "[gr
 }
 
 TEST_CASE("numbers alone have the rows of a tensor that can be read", "[graph]") {
-  TensorGraphText text = Text({{"one", "expr", {}, OperationParams({{"expr", std::string("1")}})}});
+  TensorGraphText text = Text({{"one", "expr", {}, Params({{"expr", std::string("1")}})}});
   text.sources[0].unreadable = "x: its values are numbers of nodes";
   text.outputs = {{"one"}};
   const TensorGraph graph = TensorGraph::Bind(text).value();
@@ -147,7 +147,7 @@ TEST_CASE("errors in a graph name the tensor", "[graph]") {
   CHECK(ErrorOf(Text({Cast("a-b", "x")})) == "a-b: a name is a word of letters, digits and _");
   CHECK(ErrorOf(Text({{"a", "cats", {"x"}}})) == "a: there is no operation 'cats'");
   CHECK(ErrorOf(Text({{"a", "bits", {"data", "data"}}})) == "a: bits: expected 1 inputs, got 2");
-  CHECK(ErrorOf(Text({{"a", "slice", {"x"}, OperationParams({{"range", Ints{0, 9}}})}})) ==
+  CHECK(ErrorOf(Text({{"a", "slice", {"x"}, Params({{"range", Ints{0, 9}}})}})) ==
         "a: range: [0, 9] is outside an axis of 4");
   TensorGraphText text = Text({Cast("a", "x")});
   text.outputs = {{"b"}};
@@ -157,7 +157,7 @@ TEST_CASE("errors in a graph name the tensor", "[graph]") {
   text.outputs.emplace();
   CHECK(ErrorOf(text) == "output: names no tensor");
   text.outputs = {{"a"}};
-  text.pads.emplace("data", OperationParams());
+  text.pads.emplace("data", Params());
   CHECK(ErrorOf(text) == "data: pad is for outputs, and this is none");
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("the lengths of a ragged tensor need no definition", "[graph]") {
 TEST_CASE("a padded output is followed by its lengths", "[graph]") {
   TensorGraphText text = Text({Cast("a", "data"), Cast("z", "x")});
   text.outputs = {{"a", "z"}};
-  text.pads.emplace("a", OperationParams());
+  text.pads.emplace("a", Params());
   CHECK(OutputNames(TensorGraph::Bind(text).value()) == Names{"a", "a.length", "z"});
   text.outputs = {{"a", "a.length"}};
   CHECK(OutputNames(TensorGraph::Bind(text).value()) == Names{"a", "a.length"});
@@ -224,13 +224,13 @@ TEST_CASE("operations that follow one another run as one loop", "[graph]") {
       {"planes",
        "slice",
        {"bits"},
-       OperationParams({{"range", Ints{0, 1536}}, {"shape", Ints{8, 8, 24}}})},
+       Params({{"range", Ints{0, 1536}}, {"shape", Ints{8, 8, 24}}})},
       {"board",
        "take",
        {"planes"},
-       OperationParams(
+       Params(
            {{"axis", std::int64_t{-1}}, {"index", Ints{3, 1}}, {"dtype", std::string("float32")}})},
-      {"flags", "slice", {"bits"}, OperationParams({{"range", Ints{1536, 1546}}})}};
+      {"flags", "slice", {"bits"}, Params({{"range", Ints{1536, 1546}}})}};
   const TensorGraph graph = TensorGraph::Bind(text).value();
   const std::vector<std::size_t> inputs = {0};
   const Program program = Program::Compile(graph, inputs, AllOutputs(graph));
@@ -240,8 +240,8 @@ TEST_CASE("operations that follow one another run as one loop", "[graph]") {
 
 TEST_CASE("converted values that several operations read are converted once", "[graph]") {
   TensorGraphText text = Text({Cast("a", "x"),
-                               {"b", "slice", {"a"}, OperationParams({{"range", Ints{0, 1}}})},
-                               {"c", "slice", {"a"}, OperationParams({{"range", Ints{1, 2}}})}});
+                               {"b", "slice", {"a"}, Params({{"range", Ints{0, 1}}})},
+                               {"c", "slice", {"a"}, Params({{"range", Ints{1, 2}}})}});
   text.outputs = {{"b", "c"}};
   const TensorGraph graph = TensorGraph::Bind(text).value();
   const std::vector<std::size_t> inputs = {0};
@@ -259,7 +259,7 @@ TEST_CASE("tensors with other numbers of rows are not for one operation", "[grap
 TEST_CASE("a padded tensor that no memory could hold is refused before it is made", "[graph]") {
   TensorGraphText text = Text({});
   text.outputs = {{"data"}};
-  text.pads.emplace("data", OperationParams());
+  text.pads.emplace("data", Params());
   const TensorGraph graph = TensorGraph::Bind(text).value();
   const std::vector<std::size_t> inputs = {0};
   const Program program = Program::Compile(graph, inputs, AllOutputs(graph));

@@ -104,7 +104,7 @@ TEST_CASE("a scale leaves no negative zero", "[operations]") {
 TEST_CASE("a NaN that is computed is always the same one", "[operations]") {
   const double infinity = std::numeric_limits<double>::infinity();
   const Tensor x = Dense<double>("float64", 4, {infinity, -infinity, std::nan("7"), -std::nan("")});
-  const auto bits = [&](OperationValue scale) {
+  const auto bits = [&](ParamValue scale) {
     return RunOperation("cast", {x},
                         {{"dtype", std::string("float64")}, {"scale", std::move(scale)}})
         .value()
@@ -297,10 +297,10 @@ TEST_CASE("lookup finds bools that are neither 0 nor 1", "[operations]") {
 }
 
 /// Pads the tensor "x"; gives x and x.length.
-Result<test::NamedTensors> RunPad(const Tensor& x, std::map<std::string, OperationValue> params,
+Result<test::NamedTensors> RunPad(const Tensor& x, std::map<std::string, ParamValue> params,
                                   std::optional<std::uint32_t> bound = std::nullopt) {
   TensorGraphText text;
-  text.pads.emplace("x", OperationParams(std::move(params)));
+  text.pads.emplace("x", Params(std::move(params)));
   return RunGraph(text, {{"x", x}}, {}, bound);
 }
 
@@ -329,7 +329,7 @@ TEST_CASE("pad refuses an extent beyond any axis", "[operations]") {
   const Ints splits = {0, kMaxExtent};
   const TensorView view = {&type, 1, {}, splits};
   const auto extent = [&](std::int64_t multiple) {
-    return Pad::Bind(type, OperationParams({{"multiple", multiple}})).value().Extent(view, {});
+    return Pad::Bind(type, Params({{"multiple", multiple}})).value().Extent(view, {});
   };
   CHECK(extent(1).value() == kMaxExtent);
   CHECK(extent(2).status().message() == "pad: the multiple is beyond any extent");
@@ -354,7 +354,7 @@ TEST_CASE("padding of wide elements and of no rows", "[operations]") {
 
 TEST_CASE("pad refuses rows and values that do not fit", "[operations]") {
   const Tensor x = Ragged<std::uint8_t>("uint8[*]", {{1}, {1, 2, 3}});
-  const auto error = [&](std::map<std::string, OperationValue> params) {
+  const auto error = [&](std::map<std::string, ParamValue> params) {
     return RunPad(x, std::move(params)).status().message();
   };
   CHECK(error({{"to", std::int64_t{2}}}) ==

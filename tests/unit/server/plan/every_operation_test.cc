@@ -29,7 +29,7 @@ namespace {
 using test::Ints;
 using test::NamedTensors;
 using test::Tensor;
-using UseParams = std::map<std::string, OperationValue>;
+using UseParams = std::map<std::string, ParamValue>;
 
 class Dice {
  public:
@@ -226,7 +226,7 @@ struct Use {
 };
 using MakeUse = std::function<Use(Dice&, const AllKnown&)>;
 
-OperationValue TextValue(const std::string& text) { return text; }
+ParamValue TextValue(const std::string& text) { return text; }
 
 std::int64_t AnyAxis(Dice& dice, const TensorType& type) {
   const auto rank = static_cast<std::int64_t>(type.rank());
@@ -315,8 +315,8 @@ const std::map<std::string, MakeUse>& Uses() {
       {"take",
        [](Dice& dice, const AllKnown& all) -> Use {
          const Known& one = dice.Of(all);
-         const OperationValue index =
-             dice.One(3) ? OperationValue(dice.In(-2, 2)) : OperationValue(dice.Some(1, 4, -2, 2));
+         const ParamValue index =
+             dice.One(3) ? ParamValue(dice.In(-2, 2)) : ParamValue(dice.Some(1, 4, -2, 2));
          return {{one.name}, {{"index", index}, {"axis", AnyAxis(dice, one.type)}}};
        }},
       {"reshape",
@@ -382,16 +382,16 @@ void AddAfterSteps(Dice& dice, UseParams& params) {
   if (dice.One(8)) params.emplace("squeeze", true);
   if (dice.One(8)) params.emplace("shape", Ints{-1, 2});
   if (dice.One(4))
-    params.emplace("scale", dice.One(2) ? OperationValue(dice.In(0, 4)) : OperationValue(-0.75));
+    params.emplace("scale", dice.One(2) ? ParamValue(dice.In(0, 4)) : ParamValue(-0.75));
   if (dice.One(4))
     params.emplace("offset",
-                   dice.One(2) ? OperationValue(Ints{1, 2}) : OperationValue(dice.In(0, 3)));
+                   dice.One(2) ? ParamValue(Ints{1, 2}) : ParamValue(dice.In(0, 3)));
   if (dice.One(3)) params.emplace("dtype", TextValue(dice.DTypeText()));
 }
 
 std::vector<std::string> InputsOfExpression(const OperationType& operation,
                                             const UseParams& params) {
-  const auto inputs = operation.inputs_of(OperationParams(params));
+  const auto inputs = operation.inputs_of(Params(params));
   return inputs.ok() ? *inputs : std::vector<std::string>();
 }
 
@@ -413,7 +413,7 @@ class RandomGraph {
       AddAfterSteps(dice_, use.params);
       if (operation.inputs_of) use.inputs = InputsOfExpression(operation, use.params);
       TensorDefinition definition{"t" + std::to_string(text_.definitions.size()), operation.name,
-                                  use.inputs, OperationParams(use.params)};
+                                  use.inputs, Params(use.params)};
       if (TryToAdd(definition)) return true;
     }
     return false;
@@ -482,7 +482,7 @@ std::map<std::string, std::set<std::string>>& Compared() {
 }
 
 struct Pads {
-  std::map<std::string, OperationParams> params;
+  std::map<std::string, Params> params;
   std::map<std::string, std::uint64_t> multiple;
   static constexpr std::uint8_t kValue = 1;
 };
@@ -495,7 +495,7 @@ Pads RandomPads(Dice& dice, const RandomGraph& graph, const std::vector<std::str
     const std::int64_t multiple = dice.In(1, 4);
     pads.multiple[name] = static_cast<std::uint64_t>(multiple);
     pads.params[Dotted(name)] =
-        OperationParams({{"multiple", multiple}, {"value", std::int64_t{Pads::kValue}}});
+        Params({{"multiple", multiple}, {"value", std::int64_t{Pads::kValue}}});
   }
   return pads;
 }

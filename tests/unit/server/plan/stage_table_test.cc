@@ -7,7 +7,7 @@
 #include "server/kinds/coq/coq_columns.h"
 #include "server/kinds/coq/coq_parts.h"
 #include "server/plan/stage_table.h"
-#include "server/plan/text/param_value.h"
+#include "server/yaml/read_parameter.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
@@ -42,7 +42,7 @@ TEST_CASE("every stage says what it is, and its defaults pass their own checks",
       const auto text = FormatParamValue(parameter, parameter.default_value);
       const auto node = ReadYaml(text, "default");
       REQUIRE(node.ok());
-      const ReadValue read = ReadParamValue(parameter, **node);
+      const ReadValue read = ReadParameter(parameter, **node);
       CHECK_FALSE(read.error);
       CHECK(read.value == parameter.default_value);
     }
@@ -134,7 +134,7 @@ class ListKind final : public DatasetKind {
         .help = "one a member of a list",
         .make = MakeNone,
         .argument =
-            Parameter{.name = "", .types = {ParamType::kString}, .help = "name of the list"},
+            Parameter{.name = "", .types = {ParamType::kText}, .help = "name of the list"},
         .defaults = {{"edges.add_self_edges", false}}}});
 };
 

@@ -82,7 +82,7 @@ class TwoExamples {
 };
 
 TensorDefinition Cast(const std::string& name, const std::string& input, const char* dtype) {
-  return {name, "cast", {input}, OperationParams({{"dtype", std::string(dtype)}})};
+  return {name, "cast", {input}, Params({{"dtype", std::string(dtype)}})};
 }
 
 Names NamesOf(const std::vector<TensorSpec>& tensors) {
@@ -139,7 +139,7 @@ TEST_CASE("what grows is computed by the consumer, what shrinks by the worker", 
   TensorsPart part;
   part.definitions = {
       {"bits", "bits", {"d"}},
-      {"first", "slice", {"x"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})}};
+      {"first", "slice", {"x"}, Params({{"range", std::vector<std::int64_t>{0, 1}}})}};
   part.outputs = {{"bits", "first"}};
   const auto plan = Compiled(part);
   CHECK(NamesOf(plan->tensors()) == Names{"d", "node_splits", "first"});
@@ -162,7 +162,7 @@ TEST_CASE("a narrow integer of the source is int64 to operations, and travels na
       {"wide",
        "cast",
        {"n"},
-       OperationParams({{"dtype", std::string("int64")}, {"scale", std::int64_t{1000}}})}};
+       Params({{"dtype", std::string("int64")}, {"scale", std::int64_t{1000}}})}};
   part.outputs = {{"wide"}};
   const auto plan = Compiled(part);
   CHECK(NamesOf(plan->tensors()) == Names{"n"});
@@ -174,7 +174,7 @@ TEST_CASE("a ragged tensor that the worker computes travels with splits of its o
           "[tensor_plan]") {
   TensorsPart part;
   part.definitions = {
-      {"head", "slice", {"text"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})}};
+      {"head", "slice", {"text"}, Params({{"range", std::vector<std::int64_t>{0, 1}}})}};
   part.definitions.front().at = RunPlace::kWorker;
   part.outputs = {{"head"}};
   const auto plan = Compiled(part);
@@ -203,7 +203,7 @@ TEST_CASE("the most bytes of an example are the source's and those of what is co
           "[tensor_plan]") {
   TensorsPart part;
   part.definitions = {
-      {"flag", "slice", {"d"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})},
+      {"flag", "slice", {"d"}, Params({{"range", std::vector<std::int64_t>{0, 1}}})},
       {"bits", "bits", {"d"}}};
   part.definitions[0].at = part.definitions[1].at = RunPlace::kWorker;
   part.outputs = {{"flag", "bits"}};
@@ -212,7 +212,7 @@ TEST_CASE("the most bytes of an example are the source's and those of what is co
   CHECK(Compiled(part)->MaxExampleBytes(~std::uint64_t{0}) == ~std::uint64_t{0});
   // Nobody knows how long a row is.
   part.definitions = {
-      {"first", "slice", {"x"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})}};
+      {"first", "slice", {"x"}, Params({{"range", std::vector<std::int64_t>{0, 1}}})}};
   part.outputs = {{"first"}};
   CHECK(Compiled(part)->MaxExampleBytes(100) == 0);
 }
@@ -242,7 +242,7 @@ TEST_CASE("one tensor with two names is computed once and delivered twice", "[te
 TEST_CASE("pad is the consumer's work, and brings lengths", "[tensor_plan]") {
   TensorsPart part;
   part.outputs = {{"text"}};
-  part.pads["text"] = OperationParams();
+  part.pads["text"] = Params();
   const auto plan = Compiled(part);
   CHECK(NamesOf(plan->tensors()) == Names{"text", "text_splits"});
   REQUIRE(plan->consumer().has_value());
@@ -255,7 +255,7 @@ TEST_CASE("a tensor whose name has a slash is padded too", "[tensor_plan]") {
   source.push_back(SplitsOf("some/splits"));
   TensorsPart part;
   part.outputs = {{"some.text"}};
-  part.pads["some.text"] = OperationParams({{"to", std::int64_t{4}}});
+  part.pads["some.text"] = Params({{"to", std::int64_t{4}}});
   const auto plan = TensorPlan::Compile(part, source, ExpandSpec{}).value();
   REQUIRE(plan->consumer().has_value());
   v1::TensorProgram message;
@@ -276,7 +276,7 @@ TEST_CASE("a source's tensor is padded by either spelling of its name", "[tensor
   for (const std::string name : {"a.b", "a/b"}) {
     TensorsPart part;
     part.outputs = {{name}};
-    part.pads[name] = OperationParams({{"multiple", std::int64_t{4}}});
+    part.pads[name] = Params({{"multiple", std::int64_t{4}}});
     const auto plan = TensorPlan::Compile(part, source, ExpandSpec{}).value();
     REQUIRE(plan->consumer().has_value());
     const Delivery delivery =
@@ -292,9 +292,9 @@ TEST_CASE("a source's tensor is padded by either spelling of its name", "[tensor
 TEST_CASE("a tensor that is padded to the bound of a batch's class is named", "[tensor_plan]") {
   TensorsPart part;
   part.outputs = {{"text"}};
-  part.pads["text"] = OperationParams({{"to", std::int64_t{90}}});
+  part.pads["text"] = Params({{"to", std::int64_t{90}}});
   CHECK(Compiled(part)->padded_to_bound().empty());
-  part.pads["text"] = OperationParams({{"to", std::string("bound")}});
+  part.pads["text"] = Params({{"to", std::string("bound")}});
   const auto plan = Compiled(part);
   CHECK(plan->padded_to_bound() == "text");
   v1::TensorProgram message;
@@ -311,9 +311,9 @@ TEST_CASE("the consumer's part is the same after it was sent", "[tensor_plan]") 
   part.definitions = {{"bits",
                        "bits",
                        {"d"},
-                       OperationParams({{"scale", scale}, {"dtype", std::string("float32")}})}};
+                       Params({{"scale", scale}, {"dtype", std::string("float32")}})}};
   part.outputs = {{"bits", "text"}};
-  part.pads["text"] = OperationParams({{"multiple", std::int64_t{8}}});
+  part.pads["text"] = Params({{"multiple", std::int64_t{8}}});
   const ConsumerProgram program = *Compiled(part)->consumer();
   const TensorGraphText& text = program.text;
   v1::TensorProgram message;
@@ -356,10 +356,10 @@ TEST_CASE("the order of a delivered batch does not depend on where its tensors a
     TensorsPart part;
     const std::vector<std::int64_t> one = {0, 1};
     part.definitions = {
-        {"a_head", "slice", {"text"}, OperationParams({{"range", one}})},
+        {"a_head", "slice", {"text"}, Params({{"range", one}})},
         Cast("middle", "node_label", "float32"),
         Cast("other", "x", "uint8"),
-        {"tail", "slice", {"text"}, OperationParams({{"range", std::vector<std::int64_t>{-1, 9}}})},
+        {"tail", "slice", {"text"}, Params({{"range", std::vector<std::int64_t>{-1, 9}}})},
     };
     int rest = places;
     for (TensorDefinition& definition : part.definitions) {
@@ -367,7 +367,7 @@ TEST_CASE("the order of a delivered batch does not depend on where its tensors a
       rest /= 3;
     }
     part.outputs = {{"tail", "x", "other", "n", "middle", "a_head", "text"}};
-    part.pads["text"] = OperationParams();
+    part.pads["text"] = Params();
     INFO(places);
     CHECK(DeliveredNames(*Compiled(part)) == expected);
   }
@@ -477,7 +477,7 @@ TEST_CASE("errors begin with the place where the fault was written", "[tensor_pl
   part.definitions = {Cast("text_splits", "x", "uint8")};
   CHECK(ErrorOf(part) == "text_splits: the source has a tensor of this name");
   part.definitions = {
-      {"node", "slice", {"text"}, OperationParams({{"range", std::vector<std::int64_t>{0, 1}}})}};
+      {"node", "slice", {"text"}, Params({{"range", std::vector<std::int64_t>{0, 1}}})}};
   part.definitions.front().at = RunPlace::kWorker;
   part.outputs = {{"node", "node_label"}};
   CHECK(ErrorOf(part) ==

@@ -33,7 +33,7 @@ TEST_CASE("inspect prints help of every operation and its parameters", "[inspect
   for (const OperationType& operation : table.operations()) {
     CHECK_THAT(text, Catch::Contains(operation.name + " (reads "));
     CHECK_THAT(text, Catch::Contains(operation.help));
-    for (const OperationParameter& parameter : operation.parameters) {
+    for (const Parameter& parameter : operation.parameters) {
       CHECK_THAT(text, Catch::Contains("  " + parameter.name + ": " + parameter.help));
     }
   }

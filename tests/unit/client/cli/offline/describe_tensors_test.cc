@@ -20,8 +20,8 @@ std::shared_ptr<const TensorPlan> SomePlan() {
   TensorsPart part;
   part.definitions = {
       {"bits", "bits", {"half"}},
-      {"half", "slice", {"data"}, OperationParams({{"range", std::vector<std::int64_t>{0, 2}}})},
-      {"spare", "cast", {"data"}, OperationParams({{"dtype", std::string("int8")}})}};
+      {"half", "slice", {"data"}, Params({{"range", std::vector<std::int64_t>{0, 2}}})},
+      {"spare", "cast", {"data"}, Params({{"dtype", std::string("int8")}})}};
   part.outputs = {{"bits"}};
   const auto plan = TensorPlan::Compile(part, {data}, ExpandSpec{});
   INFO(plan.status().ToString());
@@ -56,13 +56,13 @@ TEST_CASE("a plan says what a consumer's device makes", "[inspect]") {
   data.dimension = "batch";
   data.max = 255;
   data.expansion = Expansion::kKeep;
-  const auto text = [](const char* value) { return OperationValue(std::string(value)); };
+  const auto text = [](const char* value) { return ParamValue(std::string(value)); };
   TensorsPart part;
   part.definitions = {{"bits", "bits", {"data"}},
-                      {"first", "take", {"bits"}, OperationParams({{"index", std::int64_t{0}}})},
-                      {"of_sum", "cast", {"sum"}, OperationParams({{"dtype", text("float64")}})},
-                      {"real", "cast", {"data"}, OperationParams({{"dtype", text("float32")}})},
-                      {"sum", "expr", {"real"}, OperationParams({{"expr", text("real * 2")}})}};
+                      {"first", "take", {"bits"}, Params({{"index", std::int64_t{0}}})},
+                      {"of_sum", "cast", {"sum"}, Params({{"dtype", text("float64")}})},
+                      {"real", "cast", {"data"}, Params({{"dtype", text("float32")}})},
+                      {"sum", "expr", {"real"}, Params({{"expr", text("real * 2")}})}};
   part.outputs = {{"bits", "first", "of_sum"}};
   for (TensorDefinition& definition : part.definitions) definition.at = RunPlace::kConsumer;
   const auto plan = TensorPlan::Compile(part, {data}, ExpandSpec{});

@@ -9,7 +9,7 @@
 #include "common/system/stderr_logger.h"
 #include "server/plan/plan_library.h"
 #include "server/plan/text/canonical.h"
-#include "server/plan/text/param_value.h"
+#include "server/yaml/read_parameter.h"
 #include "tests/support/dataset_fixture.h"
 #include "tests/support/skip.h"
 #include "tests/unit/server/plan/every_stage.h"
@@ -75,7 +75,7 @@ TEST_CASE("inspect prints help and default of every parameter, also of an added 
     CHECK(Has(text, stage.help));
     for (const Parameter& parameter : stage.parameters) {
       CHECK(Has(text, "  " + CanonicalKey(stage, parameter) + ": " + parameter.help));
-      CHECK(Has(text, DescribeExpected(parameter)));
+      CHECK(Has(text, Expected(parameter)));
     }
   }
   CHECK(Has(text, "one of bfs, dfs; default bfs\n"));

@@ -88,7 +88,7 @@ TEST_CASE("an expansion says when each operation ran, while a trace is taken",
       {"x",
        "one_hot",
        {"number"},
-       OperationParams({{"depth", std::int64_t{10}}, {"dtype", std::string("float32")}})}};
+       Params({{"depth", std::int64_t{10}}, {"dtype", std::string("float32")}})}};
   program.text.outputs = {{"x"}};
   prefetcher.SetDelivery(
       Delivery::Make({batch->tensors().front().spec}, std::move(program), DType::kInt32).value());

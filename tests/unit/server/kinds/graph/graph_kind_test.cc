@@ -1,3 +1,4 @@
+#include "common/parameters/member.h"
 #include "server/kinds/graph/graph_kind.h"
 
 #include <catch2/catch.hpp>
@@ -134,7 +135,9 @@ TEST_CASE("a graph dataset that is damaged does not open", "[graph_kind]") {
 TEST_CASE("a graph is made up with the numbers that were given", "[graph_kind]") {
   const test::TempDir dir;
   GenerateRequest request;
-  request.numbers = {{"nodes", 500}, {"features", 3}, {"graphs", 10}};
+  request.params = Params({{"nodes", AsParamValue(500)},
+                           {"features", AsParamValue(3)},
+                           {"graphs", AsParamValue(10)}});
   const auto report = MakeGraphKind()->Generate(dir / "g", request);
   REQUIRE(report.ok());
   CHECK_THAT(*report, Contains("nodes         500\n"));
@@ -146,14 +149,17 @@ TEST_CASE("a graph is made up with the numbers that were given", "[graph_kind]")
 TEST_CASE("a graph of another model is made up, with the options of that model", "[graph_kind]") {
   const test::TempDir dir;
   const auto kind = MakeGraphKind();
-  const auto options = kind->generate_options();
-  const auto model = std::find_if(options.begin(), options.end(),
-                                  [](const GenerateOption& o) { return o.name == "model"; });
-  REQUIRE(model != options.end());
-  REQUIRE(model->words == std::vector<std::string>{"power-law", "rmat"});
-  CHECK(model->usual == 0u);
+  const auto parameters = kind->generate_parameters();
+  const Parameter* const model = FindParameter(parameters, "model");
+  REQUIRE(model != nullptr);
+  REQUIRE(model->allowed == std::vector<std::string>{"power-law", "rmat"});
+  CHECK(model->default_value == ParamValue("power-law"));
   GenerateRequest request;
-  request.numbers = {{"model", 1}, {"nodes", 500}, {"edges", 900}, {"rows", 1}, {"classes", 3}};
+  request.params = Params({{"model", "rmat"},
+                           {"nodes", AsParamValue(500)},
+                           {"edges", AsParamValue(900)},
+                           {"rows", "target"},
+                           {"classes", AsParamValue(3)}});
   const auto report = kind->Generate(dir / "g", request);
   REQUIRE(report.ok());
   CHECK_THAT(*report, Contains("edges         900\n"));
@@ -161,14 +167,15 @@ TEST_CASE("a graph of another model is made up, with the options of that model",
   CHECK(dataset->description().rows == GraphRows::kTarget);
   CHECK(dataset->Find("node_feature/y")->rows() == 500);
 
-  const auto error = [&](std::map<std::string, std::uint64_t> numbers) {
+  const auto error = [&](std::map<std::string, ParamValue> values) {
     GenerateRequest wrong;
-    wrong.numbers = std::move(numbers);
+    wrong.params = Params(std::move(values));
     return kind->Generate(dir / "wrong", wrong).status().message();
   };
-  CHECK(error({{"model", 1}, {"graphs", 3}}) == "--graphs: model rmat has no such option");
-  CHECK(error({{"edges", 3}}) == "--edges: model power-law has no such option");
-  CHECK(error({{"model", 1}, {"edges", 3}, {"degree", 4}}) ==
+  CHECK(error({{"model", "rmat"}, {"graphs", AsParamValue(3)}}) ==
+        "--graphs: model rmat has no such option");
+  CHECK(error({{"edges", AsParamValue(3)}}) == "--edges: model power-law has no such option");
+  CHECK(error({{"model", "rmat"}, {"edges", AsParamValue(3)}, {"degree", AsParamValue(4)}}) ==
         "--degree: give either this or --edges");
 }
 

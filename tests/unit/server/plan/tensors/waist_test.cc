@@ -107,12 +107,12 @@ TEST_CASE("the waist is what exhaustive search finds", "[waist]") {
 }
 
 TensorDefinition Define(std::string name, std::string operation, std::string input,
-                        std::map<std::string, OperationValue> params,
+                        std::map<std::string, ParamValue> params,
                         RunPlace at = RunPlace::kAny) {
   return {std::move(name),
           std::move(operation),
           {std::move(input)},
-          OperationParams(std::move(params)),
+          Params(std::move(params)),
           at};
 }
 

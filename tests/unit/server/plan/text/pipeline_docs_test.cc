@@ -9,8 +9,8 @@
 #include "common/operations/graph_pad.h"
 #include "common/operations/pad.h"
 #include "server/plan/text/canonical.h"
-#include "server/plan/text/operation_value.h"
-#include "server/plan/text/param_value.h"
+#include "server/yaml/read_parameter.h"
+#include "server/yaml/read_parameter.h"
 #include "tests/unit/server/plan/text/pipeline_text.h"
 
 namespace millrace::test {
@@ -168,14 +168,14 @@ TEST_CASE("the errors of the page are the parser's", "[docs]") {
 }
 
 TEST_CASE("the page of tensors describes every operation and every parameter", "[docs]") {
-  const auto check = [](const OperationParameter& parameter, const std::string& text) {
+  const auto check = [](const Parameter& parameter, const std::string& text) {
     INFO(parameter.name);
     CHECK_THAT(text, Catch::Contains("`" + parameter.name));
     for (const std::string& word : parameter.allowed) CHECK_THAT(text, Catch::Contains(word));
     if (parameter.default_value) {
-      CHECK_THAT(text, Catch::Contains(FormatOperationValue(parameter, *parameter.default_value)));
+      CHECK_THAT(text, Catch::Contains(FormatParamValue(parameter, *parameter.default_value)));
     }
-    if (parameter.max && parameter.types.front() == OperationValueType::kInt) {
+    if (parameter.max && parameter.types.front() == ParamType::kInt) {
       CHECK_THAT(text, Catch::Contains(fmt::format("{} to {}", *parameter.min, *parameter.max)));
     }
   };
@@ -186,7 +186,7 @@ TEST_CASE("the page of tensors describes every operation and every parameter", "
     INFO(operation.name);
     const std::string text = row(operation.name);
     REQUIRE(RowOf(operation.name, "tensors.md").size() == 4);
-    for (OperationParameter parameter : operation.parameters) {
+    for (Parameter parameter : operation.parameters) {
       if (parameter.name == "dtype") parameter.allowed.clear();  // they stand once on the page
       check(parameter, text);
     }
@@ -198,13 +198,13 @@ TEST_CASE("the page of tensors describes every operation and every parameter", "
                            fmt::format("{} to {}", operation.min_inputs, operation.max_inputs)));
     }
   }
-  for (const OperationParameter& parameter : AfterParameters()) {
+  for (const Parameter& parameter : AfterParameters()) {
     check(parameter, row(parameter.name));
   }
-  for (const OperationParameter& parameter : Pad::Parameters()) {
+  for (const Parameter& parameter : Pad::Parameters()) {
     check(parameter, row(parameter.name));
   }
-  for (const OperationParameter& parameter : GraphPad::Parameters()) {
+  for (const Parameter& parameter : GraphPad::Parameters()) {
     check(parameter, row(parameter.name));
     CHECK(RowOf(parameter.name, "tensors.md").size() == 4);
   }

@@ -20,9 +20,9 @@ using test::RecordSourceTest;
 using test::RecordValues;
 using test::TempDir;
 
-GenerateRequest Request(const std::map<std::string, std::uint64_t>& numbers) {
+GenerateRequest Request(const std::map<std::string, std::int64_t>& numbers) {
   GenerateRequest request;
-  request.numbers = numbers;
+  request.params = Params({numbers.begin(), numbers.end()});
   return request;
 }
 

@@ -6,9 +6,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
-#include "common/operations/operation_params.h"
+#include "common/parameters/parameter.h"
 #include "server/yaml/yaml_reader.h"
 
 namespace millrace {
@@ -20,9 +19,5 @@ std::optional<std::int64_t> ScalarInt(const YamlNode& node);
 std::optional<std::uint64_t> ScalarSeed(const YamlNode& node);
 /// An integer, or a finite number with a point or an exponent.
 std::optional<ParamNumber> ScalarNumber(const YamlNode& node);
-
-/// An integer as it is; another number with the fewest digits that read back as the same number,
-/// and with a point or an exponent.
-std::string FormatNumber(const ParamNumber& number);
 
 }  // namespace millrace

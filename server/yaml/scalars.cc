@@ -1,10 +1,8 @@
-#include "server/plan/text/scalars.h"
+#include "server/yaml/scalars.h"
 
 #include <charconv>
 #include <string_view>
 #include <system_error>
-
-#include <fmt/format.h>
 
 #include "common/base/parse_number.h"
 
@@ -69,13 +67,6 @@ std::optional<ParamNumber> ScalarNumber(const YamlNode& node) {
   const char* const end = node.scalar.data() + node.scalar.size();
   if (std::from_chars(node.scalar.data(), end, value).ec != std::errc()) return std::nullopt;
   return value;
-}
-
-std::string FormatNumber(const ParamNumber& number) {
-  if (const auto* integer = std::get_if<std::int64_t>(&number)) return fmt::format("{}", *integer);
-  std::string text = fmt::format("{}", std::get<double>(number));
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
 }
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-#include "server/plan/text/tree_text.h"
+#include "server/yaml/tree_text.h"
 
 #include <algorithm>
 #include <string_view>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/base/json_text.h"
-#include "server/plan/text/scalars.h"
+#include "server/yaml/scalars.h"
 
 namespace millrace {
 namespace {

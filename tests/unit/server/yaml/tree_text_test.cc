@@ -1,4 +1,4 @@
-#include "server/plan/text/tree_text.h"
+#include "server/yaml/tree_text.h"
 
 #include <catch2/catch.hpp>
 
