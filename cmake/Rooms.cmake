@@ -300,7 +300,7 @@ millrace_module(records_format server/kinds/records/format
 millrace_module(records_index server/kinds/records/index
   MODULES base system files proto source records_format
   LIBRARIES fmt::fmt Threads::Threads
-  HOT records_scan.cc)
+  HOT records_index.cc records_scan.cc)
 
 # Generates datasets of records.
 millrace_module(records_generator server/kinds/records/generator
@@ -312,7 +312,7 @@ millrace_module(kind_records server/kinds/records
   MODULES base parameters json system tensor batch_layout batch files source records_format records_index
           records_generator
   LIBRARIES fmt::fmt
-  HOT record_rows.cc records_source.cc)
+  HOT record_rows.cc records_dataset.cc records_source.cc walked_groups.cc)
 
 # A plugin, or a folder that a plugin reads, as a dataset.
 millrace_module(kind_python server/kinds/python

@@ -215,7 +215,7 @@ TEST_CASE("all entries of enough hops are the breadth-first closure", "[neighbor
     }
     CHECK(got.nodes == queue);
     std::vector<std::pair<std::uint64_t, std::uint64_t>> got_edges;
-    for (const PlainEdge& edge : got.edges) {
+    for (const PlainNeighbor& edge : got.edges) {
       got_edges.emplace_back(got.nodes[edge.row], got.nodes[edge.other]);
     }
     CHECK((got_edges == edges));

@@ -155,14 +155,14 @@ class NeighborWorld {
           static_cast<std::int64_t>(edge + expected.edges.size()));
     CHECK(part("node", node, expected.nodes.size()) ==
           Numbers(expected.nodes.begin(), expected.nodes.end()));
-    std::vector<PlainEdge> edges = expected.edges;
+    std::vector<PlainNeighbor> edges = expected.edges;
     std::stable_sort(edges.begin(), edges.end(),
-                     [](const PlainEdge& a, const PlainEdge& b) { return a.label < b.label; });
+                     [](const PlainNeighbor& a, const PlainNeighbor& b) { return a.label < b.label; });
     Numbers row;
     Numbers other;
     Numbers place;
     Numbers label;
-    for (const PlainEdge& one : edges) {
+    for (const PlainNeighbor& one : edges) {
       row.push_back(one.row);
       other.push_back(one.other);
       place.push_back(static_cast<std::int64_t>(one.place));

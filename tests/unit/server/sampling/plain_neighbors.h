@@ -92,17 +92,17 @@ inline PlainRows RandomRows(std::mt19937_64& random, std::uint64_t nodes, std::u
   return rows;
 }
 
-struct PlainEdge {
+struct PlainNeighbor {
   std::uint32_t row = 0;    // the node whose row has the edge, by its number in the drawn graph
   std::uint32_t other = 0;  // likewise
   std::uint64_t place = 0;  // among the entries of all rows
   std::uint32_t label = 0;
-  friend bool operator==(const PlainEdge&, const PlainEdge&) = default;
+  friend bool operator==(const PlainNeighbor&, const PlainNeighbor&) = default;
 };
 
 struct PlainNeighbors {
   std::vector<std::uint64_t> nodes;
-  std::vector<PlainEdge> edges;  // as recorded
+  std::vector<PlainNeighbor> edges;  // as recorded
   std::vector<std::uint32_t> roots;
   std::vector<std::uint32_t> hop_nodes;
   std::vector<std::uint32_t> hop_edges;
