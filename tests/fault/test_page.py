@@ -1,4 +1,4 @@
-"""docs/reliability.md shows the faults as they are."""
+"""docs/internals/reliability.md shows the faults as they are."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ import fault  # noqa: E402
 
 class Page(unittest.TestCase):
     def test_the_table_has_every_fault_with_its_conditions(self):
-        page = (ROOT / "docs" / "reliability.md").read_text()
+        page = (ROOT / "docs/internals/reliability.md").read_text()
         table = page[page.index("| # | injected | exact conditions | keeps |"):]
         shown = [tuple(cell.strip() for cell in row.split(" | ")[:4])
                  for row in table.splitlines()[2:] if row.startswith("| ")]

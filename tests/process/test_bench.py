@@ -15,7 +15,7 @@ from test_streams import DATA
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", "build/release"))
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs/internals/benchmarks.md"
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 
 
@@ -191,7 +191,7 @@ def test_the_plots_of_the_benchmark_page_are_those_that_a_run_writes():
     check(sorted(name for _, name in linked) == sorted(names), f"{linked}")
     check(all(text == name.replace("-", " ") for text, name in linked), f"{linked}")
     kept = sorted(path.stem for path in (PAGE.parent / "plots").iterdir())
-    check(kept == sorted(names), f"in docs/plots: {kept}")
+    check(kept == sorted(names), f"in docs/internals/plots: {kept}")
 
 
 def test_every_command_of_the_benchmark_page_runs():
@@ -203,7 +203,7 @@ def test_every_command_of_the_benchmark_page_runs():
             page = pathlib.Path(folder) / "benchmarks.md"
             page.write_text(PAGE.read_text())
             words = shlex.split(command.replace("/data/stdlib", str(DATA))
-                                .replace("docs/benchmarks.md", str(page)))
+                                .replace("docs/internals/benchmarks.md", str(page)))
             if words[0] in ("cmake", "ninja"):
                 continue  # this test runs on that build
             if words[0] == "tests/bench/tuning/run":

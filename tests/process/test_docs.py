@@ -1,5 +1,5 @@
 """Every command that a document shows is run, with this machine's paths and ports in place of the
-document's."""
+document's. Every link leads somewhere."""
 
 import json
 import os
@@ -11,13 +11,14 @@ import subprocess
 import time
 
 from harness import PATIENCE, binary, check, cluster, wait_for
+from links import broken
 from test_streams import DATA
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
-                                                 for p in (ROOT / "docs").glob("*.md"))]
+                                                 for p in (ROOT / "docs").rglob("*.md"))]
 # Machines of their own run the commands of these (test_hosts.py, test_compose.py).
-OF_HOSTS = ("docs/docker.md", "docs/packages.md", "docs/systemd.md")
+OF_HOSTS = ("docs/guides/docker.md", "docs/guides/packages.md", "docs/guides/systemd.md")
 # These commands are not run. They run this very test suite or build the tree, and CI does both.
 # Commands of tests/bench and tests/fault have tests of their own, CI runs tests/fuzz/run, and the
 # tests of the Python package begin with pip and run every import.
@@ -88,6 +89,11 @@ def test_every_command_in_the_documents_runs():
                 run_one(localise(line, c), page, c, work)
                 ran += 1
     check(ran >= 6, f"only {ran} commands were found")
+
+
+def test_every_link_and_every_mention_of_a_page_leads_somewhere():
+    wrong = sorted(set(filter(None, broken(ROOT))))
+    check(not wrong, "\n".join(wrong))
 
 
 def start_with_tls(c, work):

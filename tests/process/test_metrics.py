@@ -8,7 +8,7 @@ import urllib.request
 from harness import check, cluster, wait_for
 from test_streams import DATA
 
-PAGE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", ".")) / "docs" / "operations.md"
+PAGE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", ".")) / "docs/guides/operations.md"
 PROBES = ("--metrics-listen", "127.0.0.1:0")
 # Label values that must be there before any job, with the value 0.
 FROM_THE_START = {

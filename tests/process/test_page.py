@@ -215,8 +215,8 @@ def test_with_tls_operators_and_viewers_see_the_page_and_trainers_do_not():
 
 
 def test_remedies_on_the_page_are_those_of_the_documentation():
-    rows = re.search(r"\| cause \| means \| do \|\n.*?\n\n", (ROOT / "docs/operations.md").read_text(),
-                     re.S)[0].splitlines()[2:]
+    page = (ROOT / "docs/guides/operations.md").read_text()
+    rows = re.search(r"\| cause \| means \| do \|\n.*?\n\n", page, re.S)[0].splitlines()[2:]
     text = (ROOT / "server/web/page/waits.js").read_text()
     causes = re.search(r"CAUSES = \{.*?^\};", text, re.S | re.M)[0]
     flat = re.sub(r"'\s*\+\s*'", "", causes).replace("\\'", "'")

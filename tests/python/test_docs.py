@@ -30,14 +30,14 @@ def run_cells(page, names):
 
 def test_a_graph_is_brought(tmp_path, capsys):
     names = {"folder": tmp_path / "graph"}
-    assert run_cells("graph-datasets.md", names) == 1
+    assert run_cells("guides/graphs.md", names) == 1
     assert names["digest"] in capsys.readouterr().out
     assert (tmp_path / "graph" / "graph.json").exists()
 
 
 def test_the_walk_through(dataset, capsys):
     names = {"data": str(dataset)}
-    assert run_cells("python.md", names) >= 8
+    assert run_cells("reference/python.md", names) >= 8
     out = capsys.readouterr().out
     assert "steps an epoch" in out and "waiting for batches" in out
     assert names["drawing"].startswith("<svg") and names["drawing"].rstrip().endswith("</svg>")
@@ -50,7 +50,7 @@ def localised(line, folder):
 
 
 def test_every_import_of_the_page_runs(tmp_path):
-    text = (ROOT / "docs" / "import.md").read_text()
+    text = (ROOT / "docs/guides/import.md").read_text()
     for name, module in re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", text, re.M | re.S):
         (tmp_path / name).write_text(module)
     (tmp_path / "old").mkdir()
@@ -103,7 +103,7 @@ def bring_graphs(folder):
 
 
 def test_every_import_of_a_graph_runs(tmp_path):
-    text = (ROOT / "docs" / "import.md").read_text()
+    text = (ROOT / "docs/guides/import.md").read_text()
     bring_graphs(tmp_path)
     _, block = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
     lines = block.splitlines()
@@ -125,7 +125,7 @@ def test_every_import_of_a_graph_runs(tmp_path):
 def test_the_errors_of_the_page_are_those_of_imports(tmp_path, monkeypatch, capsys):
     from millrace._import import main as command
 
-    text = (ROOT / "docs" / "import.md").read_text()
+    text = (ROOT / "docs/guides/import.md").read_text()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "soc-pokec.txt.gz").write_bytes(gzip.compress(b"#\n" * 6 + b"0 x\n"))
     assert command.main(["edges", "soc-pokec.txt.gz", "--to", "out"]) == 3

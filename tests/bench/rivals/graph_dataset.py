@@ -1,4 +1,4 @@
-"""A graph dataset as arrays (docs/graph-datasets.md), for rivals that sample neighbourhoods. It is
+"""A graph dataset as arrays (docs/guides/graphs.md), for rivals that sample neighbourhoods. It is
 read without Millrace.
 
 `rows` of the dataset must be `target`: the row of a node has the edges into it, which is the form
