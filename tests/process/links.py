@@ -1,5 +1,5 @@
-"""Links between pages, and mentions of pages in other files: `docs/guides/alerts.md#anchor`, or
-`docs/internals/protocol.md, "Heading"`."""
+"""Links between pages, and mentions of pages in other files: the path of a page in the checkout,
+with an anchor behind `#`, or with a heading in quotes behind a comma."""
 
 import pathlib
 import re
@@ -14,7 +14,8 @@ CONTINUED = re.compile(r"\n[ \t]*(?://+|#|\*)?[ \t]*")
 
 def files(root):
     """The text files of a checkout, as {path: text}."""
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, check=False)
+    listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others",
+                             "--exclude-standard"], capture_output=True, check=False)
     paths = [pathlib.Path(name) for name in listed.stdout.decode().split("\0") if name]
     if listed.returncode != 0 or not paths:
         found = (path.relative_to(root) for path in root.rglob("*"))

@@ -96,6 +96,20 @@ def test_every_link_and_every_mention_of_a_page_leads_somewhere():
     check(not wrong, "\n".join(wrong))
 
 
+def test_the_page_of_options_has_those_of_each_role():
+    text = (ROOT / "docs/reference/options.md").read_text()
+    shown = {"serve": set(), "dispatcher": set(), "worker": set()}
+    for name, roles in re.findall(r"^- `(\w+)` \(([\w, ]+)", text, re.M):
+        flag = {"datasets": "--dataset", "plugins": "--plugin"}.get(name, f"--{name.replace('_', '-')}")
+        for role in shown if roles == "all" else roles.split(", "):
+            shown[role].add(flag)
+    of_command_line = set(re.findall(r"^- `(--[\w-]+)", text, re.M))
+    for role, flags in shown.items():
+        told = subprocess.run([binary("daemon"), role, "--help"], capture_output=True, text=True, check=True)
+        has = set(re.findall(r"^  (?:-h,)?(--[\w-]+)", told.stdout, re.M)) - {"--help"}
+        check(flags | of_command_line == has, f"{role}: page and --help differ in {has ^ (flags | of_command_line)}")
+
+
 def start_with_tls(c, work):
     """Starts a daemon with a certificate of the folder that the documents make; returns its
     address."""
