@@ -19,6 +19,8 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
                                                  for p in (ROOT / "docs").rglob("*.md"))]
 # Machines of their own run the commands of these (test_hosts.py, test_compose.py).
 OF_HOSTS = ("docs/guides/docker.md", "docs/guides/packages.md", "docs/guides/systemd.md")
+# The daemon that such a page starts serves the commands behind it, as a reader has it.
+FOLLOWED = ("docs/start/first-job.md",)
 # These commands are not run. They run this very test suite or build the tree, and CI does both.
 # Commands of tests/bench and tests/fault have tests of their own, CI runs tests/fuzz/run, and the
 # tests of the Python package begin with pip and run every import.
@@ -76,6 +78,7 @@ def test_every_command_in_the_documents_runs():
                          "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--port-file", port)
         c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
                              daemon.popen)
+        address = c.address
         c.health = re.search(r"for=health address=(\S+)", daemon.text())[1]
         c.tls_address = start_with_tls(c, work)
         for page in PAGES:
@@ -88,7 +91,26 @@ def test_every_command_in_the_documents_runs():
                     continue
                 run_one(localise(line, c), page, c, work)
                 ran += 1
+            c.address = address
     check(ran >= 6, f"only {ran} commands were found")
+
+
+def test_each_folder_has_a_short_index_of_its_pages():
+    folders = sorted({page.parent for page in (ROOT / "docs").glob("*/*.md")})
+    check([f.name for f in folders] == ["formats", "guides", "internals", "reference", "start"], f"{folders}")
+    for folder in (ROOT / "docs", *folders):
+        index = (folder / "README.md").read_text()
+        check(len(index.splitlines()) <= 10, f"{folder}: its index is long")
+        pages = {str(p.relative_to(folder)) for p in folder.rglob("*.md")} - {"README.md"}
+        if folder.name == "docs":
+            pages = {f"{f.name}/README.md" for f in folders}
+        linked = set(re.findall(r"\]\(([^)]*)\)", index)) - {"../README.md"}
+        check(linked == pages, f"{folder}: index and pages differ in {linked ^ pages}")
+
+
+def test_the_readme_links_six_pages():
+    linked = set(re.findall(r"\]\((docs/[^)]*)\)", (ROOT / "README.md").read_text()))
+    check(len(linked) == 6, f"{sorted(linked)}")
 
 
 def test_every_link_and_every_mention_of_a_page_leads_somewhere():
@@ -186,6 +208,10 @@ def run_daemon(arguments, page, line, c, work):
     if role != "worker":
         kept += ["--state", str(c.folder / f"state-{time.monotonic_ns()}")]
     daemon = c.start("docs", binary("daemon"), *kept, "--port-file", port)
-    wait_for(port.exists, f"{page}: '{line}' does not listen", daemon.popen)
+    listens_at = wait_for(lambda: port.exists() and port.read_text().strip(),
+                          f"{page}: '{line}' does not listen", daemon.popen)
+    if page in FOLLOWED:
+        c.address = listens_at
+        return
     daemon.terminate()
     check(daemon.wait() == 0, f"{page}: '{line}' does not end well:\n{daemon.text()[-800:]}")

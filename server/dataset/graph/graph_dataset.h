@@ -1,4 +1,4 @@
-// An open graph dataset (docs/guides/graphs.md): its arrays, mapped or in memory, and checked
+// An open graph dataset (docs/formats/graph-dataset.md): its arrays, mapped or in memory, and checked
 // reads of them.
 //
 // Opening reads graph.json, the headers of .npy files and the ends of indptr, and no contents. So
