@@ -69,7 +69,7 @@ def test_every_import_of_the_page_runs(tmp_path):
     (tmp_path / "reviews" / "train.csv").write_text("text,label\ngood,1\nbad,0\n")
     block, _ = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
     sources = {}
-    for line in block.splitlines():
+    for line in block.replace("\\\n", " ").splitlines():
         words = shlex.split(localised(line, tmp_path))
         done = subprocess.run([_binaries.path("millrace"), *words[1:]], cwd=tmp_path,
                               capture_output=True, text=True, check=False)
@@ -115,7 +115,7 @@ def test_every_import_of_a_graph_runs(tmp_path):
     text = (ROOT / "docs/guides/import.md").read_text()
     bring_graphs(tmp_path)
     _, block = re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
-    lines = block.splitlines()
+    lines = block.replace("\\\n", " ").splitlines()
     assert len(lines) == 6
     for line in lines:
         words = shlex.split(line.replace("ogbn-arxiv", "there_is_none"))
