@@ -30,6 +30,10 @@ COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/ch
            "pip install ./client/python", "millrace import ", "torchrun ",
            # test_kubernetes and test_slurm of tests/python have these.
            "kubectl ", "export MILLRACE_", "sbatch ")
+# Lines of programs' output are as long as they are. A unit test wants all parameters of an operation in
+# its row.
+OUTPUT = re.compile(r"^```(?:text|errors)\n.*?^```$", re.M | re.S)
+LONG_ROWS = ("| `python` | `module:name`",)
 # Commands that connect to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace", "tune")
 
@@ -106,6 +110,13 @@ def test_each_folder_has_a_short_index_of_its_pages():
             pages = {f"{f.name}/README.md" for f in folders}
         linked = set(re.findall(r"\]\(([^)]*)\)", index)) - {"../README.md"}
         check(linked == pages, f"{folder}: index and pages differ in {linked ^ pages}")
+
+
+def test_lines_of_documents_have_at_most_120_columns():
+    for page in ("README.md", *(p for p in PAGES if p.startswith("docs/"))):
+        text = OUTPUT.sub(lambda block: "\n" * block[0].count("\n"), (ROOT / page).read_text())
+        for number, line in enumerate(text.splitlines(), 1):
+            check(len(line) <= 120 or line.startswith(LONG_ROWS), f"{page}:{number} has {len(line)} columns")
 
 
 def test_the_readme_links_six_pages():
