@@ -1,5 +1,5 @@
 // The tables of a Coq plan, decoded: names for the numbers in batches, and the node labels of
-// global contexts. docs/tables.md describes the tables.
+// global contexts. docs/formats/tables.md describes the tables.
 //
 // Immutable; thread-safe.
 #pragma once

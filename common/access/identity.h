@@ -13,7 +13,7 @@ namespace millrace {
 
 struct Identity {
   /// Whether the peer has proved who it is. If not, nobody asked it: then there is no TLS, and all
-  /// who can connect are trusted (docs/security.md).
+  /// who can connect are trusted (docs/guides/security.md).
   bool proved = false;
   std::string name;  // of the certificate or of the token
   PeerRoles roles;

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// The numbers stand in batches (docs/batch-layout.md), so they never change.
+/// The numbers stand in batches (docs/formats/batch.md), so they never change.
 enum class DType : std::uint8_t {
   kUint8,
   kUint16,

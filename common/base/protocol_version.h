@@ -1,5 +1,5 @@
-// The version of the protocol (docs/protocol.md) that this program speaks. It understands no other:
-// all processes of a fleet have to be updated together.
+// The version of the protocol (docs/internals/protocol.md) that this program speaks. It understands
+// no other: all processes of a fleet have to be updated together.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The two forms of a batch. The packed form is made by workers and travels over the network. The
-// delivered form is the one that the user sees. docs/batch-layout.md describes the packed bytes.
+// delivered form is the one that the user sees. docs/formats/batch.md describes the packed bytes.
 //
 // Both are immutable and thread-safe. Each keeps its memory alive through an owner.
 #pragma once

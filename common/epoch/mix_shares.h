@@ -1,4 +1,5 @@
-// How the places of an epoch are divided among the branches of a mix, by weights (docs/orders.md).
+// How the places of an epoch are divided among the branches of a mix, by weights
+// (docs/guides/orders.md).
 //
 // Immutable value type.
 #pragma once

@@ -9,7 +9,8 @@ namespace {
 __extension__ using Uint128 = unsigned __int128;
 
 constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
-// Below this size a network needs more rounds to look random. See docs/decisions/permutation.md.
+// Below this size a network needs more rounds to look random. See
+// docs/internals/decisions/permutation.md.
 constexpr std::uint64_t kFewRoundsFrom = std::uint64_t{1} << 16;
 
 std::uint64_t High(Uint128 product) { return static_cast<std::uint64_t>(product >> 64); }

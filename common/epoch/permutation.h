@@ -7,8 +7,8 @@
 // over Z_a x Z_b with a = ceil(sqrt(n)) and b = ceil(n / a), whose rounds are modular additions (J.
 // Black, P. Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). The network covers a *
 // b values, fewer than a more than n. A result that is not below n goes through the network again
-// (cycle walking), which takes 1 + 1 / sqrt(n) passes on average. docs/decisions/permutation.md has
-// the alternatives, the tests and the measured cost.
+// (cycle walking), which takes 1 + 1 / sqrt(n) passes on average.
+// docs/internals/decisions/permutation.md has the alternatives, the tests and the measured cost.
 //
 // The results are part of `semantics: 1`: cursors and batches of old epochs depend on each of them,
 // so none may change. This is not a cipher: it hides nothing from somebody who looks for it.

@@ -2,7 +2,7 @@
 // which position comes next, and where a given unit comes. A unit is an example, or a whole batch
 // if the pipeline cuts batches by more than their size. The names here are those of examples. The
 // plan, the dispatcher, workers and consumers all use this class and no other arithmetic. Its
-// specification is docs/protocol.md, "Places".
+// specification is docs/internals/protocol.md, "Places".
 //
 // Immutable; thread-safe.
 #pragma once

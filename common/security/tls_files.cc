@@ -16,7 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kHowToMake =
-    "make certificates with `millrace certs`, or see docs/security.md";
+    "make certificates with `millrace certs`, or see docs/guides/security.md";
 
 Result<std::vector<X509Ptr>> ReadCertificates(const std::string& path, const std::string& text) {
   std::vector<X509Ptr> certificates = ParseCertificates(text);

@@ -1,5 +1,6 @@
 // The part of a worker or consumer in a trace. It records when the dispatcher asks for it, and
-// sends the recorded spans with messages that it sends anyway. docs/protocol.md, "Traces".
+// sends the recorded spans with messages that it sends anyway. docs/internals/protocol.md,
+// "Traces".
 #pragma once
 
 #include <atomic>

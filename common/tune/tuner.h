@@ -1,6 +1,7 @@
-// Tunes the settings of one process by trial (docs/tuning.md). Once a second it is told how much
-// was done, how much of the second somebody waited for this process, and how much of each setting
-// was in use. It changes one setting at a time, measures what that did, and keeps or undoes it:
+// Tunes the settings of one process by trial (docs/guides/tuning.md). Once a second it is told how
+// much was done, how much of the second somebody waited for this process, and how much of each
+// setting was in use. It changes one setting at a time, measures what that did, and keeps or undoes
+// it:
 //
 //   somebody waits    a setting of which all is in use goes up to what its owner proposes. That is
 //                     kept if the rate rose, or waiting fell, by more than noise.

@@ -20,7 +20,8 @@ void AddOptionFlags(CommandLine& command, Role role, OptionFlags& flags) {
     if (!option.IsOf(role)) continue;
     // A switch that is off by default needs no value: its flag alone turns it on.
     const bool may_stand_alone = option.otherwise.shown == "false";
-    const auto set = [&flags, name = option.parameter.name, may_stand_alone](const std::string& value) {
+    const auto set = [&flags, name = option.parameter.name,
+                      may_stand_alone](const std::string& value) {
       flags.texts.values[name] = {may_stand_alone && value.empty() ? "true" : value, ""};
     };
     CommandOption flag = command.AddOption(option.Flag(), set, option.Help());

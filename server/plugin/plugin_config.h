@@ -24,7 +24,7 @@ struct PluginConfig {
   std::filesystem::path path;              // a folder
   std::string python = "python3";          // a path, or a name that is looked for in PATH
   int processes = 1;                       // at most
-  bool processes_given = true;             // false: as few as suffice (docs/tuning.md)
+  bool processes_given = true;             // false: as few as suffice (docs/guides/tuning.md)
   std::uint64_t memory = 0;                // bytes of one process; 0: no limit
   std::map<std::string, std::string> env;  // besides the daemon's; wins over what Millrace sets
   Duration start_timeout = std::chrono::seconds(600);  // of an import, and of a constructor

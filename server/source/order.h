@@ -1,7 +1,7 @@
 // An order says which rows each unit of an epoch holds, and where a row comes. Rows are numbers of
 // selected examples (selection.h), or of selected examples of a branch. Units are what steps count:
 // single rows, or whole batches. An order is computed and never stored: any unit of any epoch is
-// reached at once. docs/orders.md says what the forms are for; the rules are those of
+// reached at once. docs/guides/orders.md says what the forms are for; the rules are those of
 // `semantics: 1`, so none of their results may change.
 //
 // An Order is immutable and thread-safe. An OrderReader keeps what the units that it read last have

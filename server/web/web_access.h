@@ -1,8 +1,8 @@
 // Says who may see the page and the status that it shows.
 //
 // Without TLS nobody proves a name, so the page is for the users of the daemon's own host whom it
-// serves anyway (docs/security.md), unless an option opens it to everybody. With TLS it is for
-// operators and viewers.
+// serves anyway (docs/guides/security.md), unless an option opens it to everybody. With TLS it is
+// for operators and viewers.
 //
 // Thread-safe.
 #pragma once

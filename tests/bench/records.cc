@@ -1,5 +1,5 @@
-// Measures records on one thread, stage by stage, over the chess pipeline of docs/records.md: a
-// board of 1552 bits and a score in each record.
+// Measures records on one thread, stage by stage, over the chess pipeline of
+// docs/guides/records.md: a board of 1552 bits and a score in each record.
 //
 //   framing     both checksums of every record, in the order of the file
 //   parse       framing, and the features of tf.train.Example

@@ -1,6 +1,6 @@
-/* Sessions, asks and batches of docs/protocol.md, in the smallest form that can still go wrong. Two
- * ranks of a job make each step together. Two workers have memory for one batch each, and one of
- * them may die. A consumer asks any member of its list for a step that it lacks, and a second member
+/* Sessions, asks and batches of docs/internals/protocol.md, in the smallest form that can still go
+ * wrong. Two ranks of a job make each step together. Two workers have memory for one batch each, and
+ * one of them may die. A consumer asks any member of its list for a step that it lacks, and a second member
  * for a copy of the step that its loop needs next; what a dead one was asked for is asked anew. With
  * SESSIONS, two trainers want one rank instead, and the dispatcher may restart between them.
  *

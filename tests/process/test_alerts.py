@@ -11,7 +11,7 @@ from test_files import own_dataset, write_zeros
 from test_metrics import PROBES
 from test_streams import DATA
 
-PAGE = "docs/alerts.md"
+PAGE = "docs/guides/alerts.md"
 # Selectors of alerts without series in a fleet without faults, and why.
 WITHOUT_SERIES = {
     "millrace_plugin_restarts_total": "the fleet has no plugin; the dashboard's test has one",

@@ -15,7 +15,7 @@ from test_streams import DATA
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD_DIR", "build/release"))
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs/internals/benchmarks.md"
 sys.path.insert(0, str(ROOT / "tests" / "bench"))
 
 
@@ -119,6 +119,8 @@ def test_a_rival_whose_counterpart_is_not_built_stands_alone():
     check((row["min"], row["median"], row["max"]) == (1, 2, 3), str(row))
     line = summary.rival_line(row)
     check(line[5:7] == ["not built: x", ""] and "(a 1)" in line[7], str(line))
+    said = summary.item(line).replace("\n ", "")
+    check("2 edges/s (1 to 3). Ours: not built: x. It does " in said, said)
     ((name, svg),) = plots.charts({"benchmarks": [], "rivals": [row]})
     check(name == f"{rival.ours.plot}.svg" and ">Millrace<" not in svg, svg)
 
@@ -127,25 +129,26 @@ def test_the_figures_of_one_part_are_renewed_alone():
     from runner import document
     block = """when and where.
 
-| what | min |
-|---|---|
-| **(a) one** |  |
-| x | 1 |
-| **(b) two** |  |
-| y | 2 |
+**(a) one**
 
-| rival | min |
-|---|---|
-| z | 3 |
+- x: 1
+
+**(b) two**
+
+- y: 2
+
+**rivals**
+
+- z: 3
 
 ![plot](plots/plot.svg)"""
-    table = "| what | min |\n|---|---|\n| **(b) two** |  |\n| y | 5 |\n| new | 6 |"
-    new = document.with_parts(block, "later.", table, ["b"])
+    figures = "**(b) two**\n\n- y: 5\n- new: 6"
+    new = document.with_parts(block, "later.", figures, ["b"])
     check(new == block.replace("where.", "where.\n\nParts b: later.")
-          .replace("| y | 2 |", "| y | 5 |\n| new | 6 |"), new)
-    check(document.with_parts(new, "later.", table, ["b"]) == new, "not stable")
+          .replace("- y: 2", "- y: 5\n- new: 6"), new)
+    check(document.with_parts(new, "later.", figures, ["b"]) == new, "not stable")
     try:
-        document.with_parts(block, "later.", table.replace("(b) two", "(c) three"), ["c"])
+        document.with_parts(block, "later.", figures.replace("(b) two", "(c) three"), ["c"])
         check(False, "a section that the document lacks was put into it")
     except ValueError as error:
         check("(c) three" in str(error), str(error))
@@ -191,7 +194,7 @@ def test_the_plots_of_the_benchmark_page_are_those_that_a_run_writes():
     check(sorted(name for _, name in linked) == sorted(names), f"{linked}")
     check(all(text == name.replace("-", " ") for text, name in linked), f"{linked}")
     kept = sorted(path.stem for path in (PAGE.parent / "plots").iterdir())
-    check(kept == sorted(names), f"in docs/plots: {kept}")
+    check(kept == sorted(names), f"in docs/internals/plots: {kept}")
 
 
 def test_every_command_of_the_benchmark_page_runs():
@@ -203,7 +206,7 @@ def test_every_command_of_the_benchmark_page_runs():
             page = pathlib.Path(folder) / "benchmarks.md"
             page.write_text(PAGE.read_text())
             words = shlex.split(command.replace("/data/stdlib", str(DATA))
-                                .replace("docs/benchmarks.md", str(page)))
+                                .replace("docs/internals/benchmarks.md", str(page)))
             if words[0] in ("cmake", "ninja"):
                 continue  # this test runs on that build
             if words[0] == "tests/bench/tuning/run":

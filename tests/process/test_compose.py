@@ -1,5 +1,5 @@
-"""docker/compose.yaml as docker itself runs it: the commands of docs/docker.md, in order, and what they
-leave. Grafana is left out, because its image cannot be had here."""
+"""docker/compose.yaml as docker itself runs it: the commands of docs/guides/docker.md, in order,
+and what they leave. Grafana is left out, because its image cannot be had here."""
 
 import json
 import os
@@ -28,7 +28,7 @@ tar -C /image -c . | docker import --change 'ENTRYPOINT ["/usr/bin/prometheus"]'
 
 
 def commands():
-    text = (ROOT / "docs" / "docker.md").read_text()
+    text = (ROOT / "docs/guides/docker.md").read_text()
     for block in re.findall(r"```sh\n(.*?)```", text, re.S):
         yield from filter(None, (line.split("  #")[0].strip() for line in block.replace("\\\n", " ").splitlines()))
 

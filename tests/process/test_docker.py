@@ -71,7 +71,7 @@ def test_compose_confines_its_containers_and_starts_them_again():
     for daemon in ("dispatcher", "worker"):
         service = compose()["services"][daemon]
         grace = next((int(w.split("=")[1]) for w in service["command"] if w.startswith("--grace=")), 10)
-        # `grace`, and 2 s for everything else (docs/operations.md).
+        # `grace`, and 2 s for everything else (docs/guides/run-a-daemon.md).
         check(int(service["stop_grace_period"].rstrip("s")) >= grace + 5, f"{daemon} is killed while it drains")
 
 

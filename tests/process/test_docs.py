@@ -1,5 +1,5 @@
 """Every command that a document shows is run, with this machine's paths and ports in place of the
-document's."""
+document's. Every link leads somewhere."""
 
 import json
 import os
@@ -11,13 +11,16 @@ import subprocess
 import time
 
 from harness import PATIENCE, binary, check, cluster, wait_for
+from links import broken
 from test_streams import DATA
 
 ROOT = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", "."))
 PAGES = ["README.md", "CONTRIBUTING.md", *sorted(str(p.relative_to(ROOT))
-                                                 for p in (ROOT / "docs").glob("*.md"))]
+                                                 for p in (ROOT / "docs").rglob("*.md"))]
 # Machines of their own run the commands of these (test_hosts.py, test_compose.py).
-OF_HOSTS = ("docs/docker.md", "docs/packages.md", "docs/systemd.md")
+OF_HOSTS = ("docs/guides/docker.md", "docs/guides/packages.md", "docs/guides/systemd.md")
+# The daemon that such a page starts serves the commands behind it, as a reader has it.
+FOLLOWED = ("docs/start/first-job.md",)
 # These commands are not run. They run this very test suite or build the tree, and CI does both.
 # Commands of tests/bench and tests/fault have tests of their own, CI runs tests/fuzz/run, and the
 # tests of the Python package begin with pip and run every import.
@@ -27,6 +30,10 @@ COVERED = ("./tests/run", "./deploy/quickstart", "cmake ", "ctest ", "./tests/ch
            "pip install ./client/python", "millrace import ", "torchrun ",
            # test_kubernetes and test_slurm of tests/python have these.
            "kubectl ", "export MILLRACE_", "sbatch ")
+# Lines of programs' output are as long as they are. A unit test wants all parameters of an operation in
+# its row.
+OUTPUT = re.compile(r"^```(?:text|errors)\n.*?^```$", re.M | re.S)
+LONG_ROWS = ("| `python` | `module:name`",)
 # Commands that connect to a dispatcher.
 CLIENTS = ("status", "consume", "jobs", "top", "trace", "tune")
 
@@ -75,6 +82,7 @@ def test_every_command_in_the_documents_runs():
                          "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--port-file", port)
         c.address = wait_for(lambda: port.exists() and port.read_text().strip(), "no port",
                              daemon.popen)
+        address = c.address
         c.health = re.search(r"for=health address=(\S+)", daemon.text())[1]
         c.tls_address = start_with_tls(c, work)
         for page in PAGES:
@@ -87,7 +95,52 @@ def test_every_command_in_the_documents_runs():
                     continue
                 run_one(localise(line, c), page, c, work)
                 ran += 1
+            c.address = address
     check(ran >= 6, f"only {ran} commands were found")
+
+
+def test_each_folder_has_a_short_index_of_its_pages():
+    folders = sorted({page.parent for page in (ROOT / "docs").glob("*/*.md")})
+    check([f.name for f in folders] == ["formats", "guides", "internals", "reference", "start"], f"{folders}")
+    for folder in (ROOT / "docs", *folders):
+        index = (folder / "README.md").read_text()
+        check(len(index.splitlines()) <= 10, f"{folder}: its index is long")
+        pages = {str(p.relative_to(folder)) for p in folder.rglob("*.md")} - {"README.md"}
+        if folder.name == "docs":
+            pages = {f"{f.name}/README.md" for f in folders}
+        linked = set(re.findall(r"\]\(([^)]*)\)", index)) - {"../README.md"}
+        check(linked == pages, f"{folder}: index and pages differ in {linked ^ pages}")
+
+
+def test_lines_of_documents_have_at_most_120_columns():
+    for page in ("README.md", *(p for p in PAGES if p.startswith("docs/"))):
+        text = OUTPUT.sub(lambda block: "\n" * block[0].count("\n"), (ROOT / page).read_text())
+        for number, line in enumerate(text.splitlines(), 1):
+            check(len(line) <= 120 or line.startswith(LONG_ROWS), f"{page}:{number} has {len(line)} columns")
+
+
+def test_the_readme_links_six_pages():
+    linked = set(re.findall(r"\]\((docs/[^)]*)\)", (ROOT / "README.md").read_text()))
+    check(len(linked) == 6, f"{sorted(linked)}")
+
+
+def test_every_link_and_every_mention_of_a_page_leads_somewhere():
+    wrong = sorted(set(filter(None, broken(ROOT))))
+    check(not wrong, "\n".join(wrong))
+
+
+def test_the_page_of_options_has_those_of_each_role():
+    text = (ROOT / "docs/reference/options.md").read_text()
+    shown = {"serve": set(), "dispatcher": set(), "worker": set()}
+    for name, roles in re.findall(r"^- `(\w+)` \(([\w, ]+)", text, re.M):
+        flag = {"datasets": "--dataset", "plugins": "--plugin"}.get(name, f"--{name.replace('_', '-')}")
+        for role in shown if roles == "all" else roles.split(", "):
+            shown[role].add(flag)
+    of_command_line = set(re.findall(r"^- `(--[\w-]+)", text, re.M))
+    for role, flags in shown.items():
+        told = subprocess.run([binary("daemon"), role, "--help"], capture_output=True, text=True, check=True)
+        has = set(re.findall(r"^  (?:-h,)?(--[\w-]+)", told.stdout, re.M)) - {"--help"}
+        check(flags | of_command_line == has, f"{role}: page and --help differ in {has ^ (flags | of_command_line)}")
 
 
 def start_with_tls(c, work):
@@ -166,6 +219,10 @@ def run_daemon(arguments, page, line, c, work):
     if role != "worker":
         kept += ["--state", str(c.folder / f"state-{time.monotonic_ns()}")]
     daemon = c.start("docs", binary("daemon"), *kept, "--port-file", port)
-    wait_for(port.exists, f"{page}: '{line}' does not listen", daemon.popen)
+    listens_at = wait_for(lambda: port.exists() and port.read_text().strip(),
+                          f"{page}: '{line}' does not listen", daemon.popen)
+    if page in FOLLOWED:
+        c.address = listens_at
+        return
     daemon.terminate()
     check(daemon.wait() == 0, f"{page}: '{line}' does not end well:\n{daemon.text()[-800:]}")

@@ -55,7 +55,7 @@ def prepare(m, folder):
 def test_the_page_of_packages_can_be_followed():
     with machine() as m, tempfile.TemporaryDirectory(prefix="millrace-hosts-") as folder:
         prepare(m, folder)
-        ran = follow(m, "docs/packages.md")
+        ran = follow(m, "docs/guides/packages.md")
         check(ran >= 10, f"{ran} commands")
         check(m.run("getent", "passwd", "millrace", expect=2).stdout == "", "the page ends with a purge")
 
@@ -65,7 +65,7 @@ def test_the_page_of_fleets_under_systemd_can_be_followed():
     with machine() as m, tempfile.TemporaryDirectory(prefix="millrace-hosts-") as folder:
         prepare(m, folder)
         m.shell("apt-get install -q --no-install-recommends /root/*.deb", network=True)
-        ran = follow(m, "docs/systemd.md")
+        ran = follow(m, "docs/guides/systemd.md")
         check(ran >= 10, f"{ran} commands")
         check_only_certificates_let_in(m)
         m.shell("systemctl disable --now millrace-worker")

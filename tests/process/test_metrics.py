@@ -1,4 +1,4 @@
-"""Metrics and probes, compared with the table of the documentation."""
+"""Metrics and probes, compared with the list of the documentation."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import urllib.request
 from harness import check, cluster, wait_for
 from test_streams import DATA
 
-PAGE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", ".")) / "docs" / "operations.md"
+PAGE = pathlib.Path(os.environ.get("MILLRACE_SOURCE_DIR", ".")) / "docs/reference/metrics.md"
 PROBES = ("--metrics-listen", "127.0.0.1:0")
 # Label values that must be there before any job, with the value 0.
 FROM_THE_START = {
@@ -53,15 +53,16 @@ class Scrape:
 
 
 def documented():
-    """The rows of the page's table: name -> (type, labels, processes, meaning)."""
-    row = re.compile(r"^\| `(millrace_\w+)(?:\{([\w,]+)\})?` \| (\w+) \| ([\w, ]+) \| (.+) \|$", re.M)
-    rows = {m[1]: (m[3], tuple((m[2] or "").split(",")) if m[2] else (), m[4], m[5])
-            for m in row.finditer(PAGE.read_text())}
-    check(len(rows) == 51, f"{len(rows)} metrics in {PAGE}")
-    return rows
+    """The entries of the page: name -> (type, labels, processes, meaning)."""
+    entry = re.compile(r"^- `(millrace_\w+)(?:\{([\w,]+)\})?`, (\w+) \(([\w, ]+)\): (.+)$", re.M)
+    text = PAGE.read_text().replace("\n  ", " ")
+    entries = {m[1]: (m[3], tuple((m[2] or "").split(",")) if m[2] else (), m[4], m[5])
+               for m in entry.finditer(text)}
+    check(len(entries) == 51, f"{len(entries)} metrics in {PAGE}")
+    return entries
 
 
-def check_table(scrape, *processes):
+def check_page(scrape, *processes):
     """Checks that the scrape has exactly the documented metrics of the roles that run in this
     process."""
     rows = {name: row for name, row in documented().items()
@@ -83,7 +84,7 @@ def test_every_documented_metric_is_shown_and_counters_move_with_a_job():
     with cluster(DATA) as c:
         daemon = c.serve(*PROBES)
         before = Scrape(daemon)
-        check_table(before, "dispatcher", "worker")
+        check_page(before, "dispatcher", "worker")
         check(before.value("millrace_asks_total", 'kind="first"') == 0, "asks before any job")
         for method in ("Attach", "Work", "StreamBatches", "GetStatic"):
             refused = f'method="{method}",reason="resource_exhausted"'
@@ -93,7 +94,7 @@ def test_every_documented_metric_is_shown_and_counters_move_with_a_job():
         lines = c.delivered(consumer.log)
         job = 'job="counted"'
         after = Scrape(daemon)
-        check_table(after, "dispatcher", "worker")
+        check_page(after, "dispatcher", "worker")
         check(after.value("millrace_batches_delivered_total", job) == len(lines), "batches")
         examples = sum(len(line["examples"]) for line in lines)
         check(after.value("millrace_examples_delivered_total", job) == examples, "examples")
@@ -137,8 +138,8 @@ def test_a_worker_and_a_dispatcher_show_their_own_metrics_alone():
     with cluster(DATA) as c:
         dispatcher = c.dispatcher(extra=PROBES)
         worker = c.worker(extra=PROBES)
-        check_table(Scrape(dispatcher), "dispatcher")
-        check_table(Scrape(worker), "worker")
+        check_page(Scrape(dispatcher), "dispatcher")
+        check_page(Scrape(worker), "worker")
         check("millrace_term" not in Scrape(worker).types, "a worker has no term")
         wait_for(lambda: Scrape(dispatcher).value("millrace_workers", 'state="ready"') == 1,
                  "the worker is not seen")

@@ -98,7 +98,7 @@ def test_a_log_of_chunks_has_each_chunk_of_an_example_once():
         check(len(delivered) > 1.5 * len(set(delivered)), f"{len(delivered)} of {len(set(delivered))}")
 
 
-# --- a reader of saved batches, written from docs/batch-layout.md alone ---
+# --- a reader of saved batches, written from docs/formats/batch.md alone ---
 
 FORMATS = "BHIQbhiq?eHfd"  # of bfloat16 the bits
 
@@ -379,7 +379,7 @@ def test_warm_names_a_folder_that_is_none_and_files_that_cannot_be_read():
 
 
 def test_the_page_lists_the_tensors_that_batches_have():
-    page = (ROOT / "docs" / "batch-layout.md").read_text()
+    page = (ROOT / "docs/formats/batch.md").read_text()
     page = page[page.index("## Tensors"):page.index("## Checks")]
     listed = {}
     for row in re.findall(r"^\| (`.*) \|$", page, re.M):

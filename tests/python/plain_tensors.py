@@ -71,7 +71,7 @@ def rounded(value, dtype):
 
 
 def converted(value, dtype):
-    """One number by the rules of docs/tensors.md."""
+    """One number by the rules of docs/reference/tensors.md."""
     if dtype == "bool":
         return value != 0
     if dtype in FLOATS:

@@ -1,5 +1,5 @@
-"""The programs and cells of docs/bring-your-data.md and docs/plugins.md run, and datasets of
-frameworks stream through workers that are killed, value for value."""
+"""The programs and cells of docs/guides/bring-your-data.md and docs/guides/plugins.md run, and
+datasets of frameworks stream through workers that are killed, value for value."""
 
 import math
 import os
@@ -19,7 +19,7 @@ import millrace
 
 ROOT = pathlib.Path(os.environ["MILLRACE_SOURCE_DIR"])
 EXAMPLES = ROOT / "client/python/examples"
-PAGE = (ROOT / "docs" / "bring-your-data.md").read_text()
+PAGE = (ROOT / "docs/guides/bring-your-data.md").read_text()
 LINES = 25  # of a program, without empty ones
 
 
@@ -220,11 +220,11 @@ def test_a_dataset_of_returnn_streams_value_for_value(tmp_path, name):
         assert (data == own[i]["data"]).all()
 
 
-# docs/plugins.md
+# docs/guides/plugins.md
 
 
 def test_the_cells_of_the_page_of_plugins_run(tmp_path):
-    page = (ROOT / "docs" / "plugins.md").read_text()
+    page = (ROOT / "docs/guides/plugins.md").read_text()
     modules = re.findall(r"^```python\n# (\w+)\.py[^\n]*\n(.*?)^```", page, re.M | re.S)
     for name, module in modules:
         folder = write(tmp_path / "plugins", name, module)

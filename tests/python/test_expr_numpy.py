@@ -1,4 +1,4 @@
-"""Random expressions of docs/tensors.md against numpy, at the worker and at the consumer.
+"""Random expressions of docs/reference/tensors.md against numpy, at the worker and at the consumer.
 
 exp, log, tanh, sin and cos are not here: numpy's differ from machine to machine. Millrace's are held
 to recorded values by the C++ tests and by test_golden_tensors.py.

@@ -1,4 +1,4 @@
-"""Batches written from docs/batch-layout.md alone, with every type, for data without nodes."""
+"""Batches written from docs/formats/batch.md alone, with every type, for data without nodes."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Every operation of docs/tensors.md against numpy, at the worker and at the consumer."""
+"""Every operation of docs/reference/tensors.md against numpy, at the worker and at the consumer."""
 
 import itertools
 import math

@@ -196,5 +196,5 @@ def test_the_cells_of_the_page_run(cluster, tmp_path):
     pytest.importorskip("torch")
     run("generate", "--kind", "graph", tmp_path / "data", "--nodes", 4000)
     names = {"__name__": "__main__", "data": str(tmp_path / "data")}
-    assert run_cells("ray.md", names) == 2
+    assert run_cells("guides/ray.md", names) == 2
     assert names["result"].metrics == {"epoch": 1, "steps": 4000 // 64 // 2}

@@ -43,8 +43,8 @@ def papers(tmp_path_factory):
 
 
 def page():
-    """The commands of docs/slurm.md."""
-    text = (ROOT / "docs" / "slurm.md").read_text()
+    """The commands of docs/guides/slurm.md."""
+    text = (ROOT / "docs/guides/slurm.md").read_text()
     (block,) = re.findall(r"```sh\n(.*?)```", text, re.S)
     return block
 

@@ -88,7 +88,7 @@ struct History {
   Duration faulty{0};  // no fault begins later than this after the start
 
   /// Whether there is exactly one fault, and it is of a kind after which nobody may wait for longer
-  /// than I9 of docs/protocol.md says.
+  /// than I9 of docs/internals/protocol.md says.
   bool HasOneFault() const;
 };
 

@@ -1,5 +1,5 @@
-// Computes which examples a step holds, for the simulator's checks. It follows docs/protocol.md,
-// "Places", and shares no code with the state machines that it checks.
+// Computes which examples a step holds, for the simulator's checks. It follows
+// docs/internals/protocol.md, "Places", and shares no code with the state machines that it checks.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// I9 of docs/protocol.md allows 3 s and the time of a build. Messages and reports take time too.
+// I9 of docs/internals/protocol.md allows 3 s and the time of a build. Messages and reports take
+// time too.
 constexpr Duration kLongestWait = milliseconds(4500);
 // If a worker drains and there is no other fault, nothing is lost. So a wait is only as long as
 // messages and builds take.

@@ -1,7 +1,7 @@
 // Runs one history. Dispatchers, workers and trainers have their real state machines; the network
 // and the store between them are simulated, and so are the faults. After every step the world
-// checks the invariants of docs/protocol.md. When the faults are over, every job has to come to its
-// end.
+// checks the invariants of docs/internals/protocol.md. When the faults are over, every job has to
+// come to its end.
 //
 //   I1, E  trainers take exactly the steps of their rank, in order; their job gets each epoch once
 //   I2     trainers take the batches of the plan; copies that differ raise an alarm

@@ -156,7 +156,7 @@ std::string DescribeCounts(const PlanCounts& counts, const Source& source, const
   return text;
 }
 
-/// One line for each tensor: the columns of docs/batch-layout.md, with this plan's types and
+/// One line for each tensor: the columns of docs/formats/batch.md, with this plan's types and
 /// bounds.
 std::string DescribeTensors(const std::vector<TensorSpec>& tensors) {
   std::string text = fmt::format("\n{:<22} {:<16} {:<24} {:<8} {}\n", "tensor", "kind", "dimension",

@@ -321,7 +321,7 @@ Json AnswerJson(const SizeFacts& facts, const SizeAnswer& answer) {
 std::vector<std::string> SizeAssumptions() {
   return {
       "A core of a worker is as fast as one of this host is now. Other work on it is not counted.",
-      "Sending is not measured here: its CPU time is that of docs/benchmarks.md.",
+      "Sending is not measured here: its CPU time is that of docs/internals/benchmarks.md.",
       "A process of a plugin keeps one core busy while it builds.",
       "A pipeline's cache saves nothing.",
       "An epoch reads each byte of the dataset once, or more if the sample did.",

@@ -113,8 +113,8 @@ struct SizeAnswer {
   bool fits_host = false;   // whether this host has so much
 };
 
-/// The CPU time of sending a batch over gRPC: a worker's, from the tables of docs/benchmarks.md
-/// with batches of 64 and 512 examples.
+/// The CPU time of sending a batch over gRPC: a worker's, from the tables of
+/// docs/internals/benchmarks.md with batches of 64 and 512 examples.
 inline constexpr double kSendSecondsABatch = 100e-6;
 inline constexpr double kSendSecondsAByte = 0.8e-9;
 /// Batches are built ahead for so long, so that a worker may pause or end without a wait.

@@ -7,7 +7,7 @@
         for step, batch in epoch:
             labels = batch["node_label"].torch()
 
-docs/python.md has the rest.
+docs/start/python.md has the rest.
 """
 
 import importlib

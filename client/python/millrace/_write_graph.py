@@ -1,4 +1,4 @@
-"""Writes graph datasets (docs/graph-datasets.md). Needs numpy."""
+"""Writes graph datasets (docs/guides/graphs.md). Needs numpy."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
     TorchTrainer(train, train_loop_config={"fleet": fleet.address}, ...).fit()
 
 An actor that ends, or whose daemon ends, is started again by Ray, on another node if its node is
-gone. Trainings go on meanwhile, with the same bytes. docs/ray.md has the rest.
+gone. Trainings go on meanwhile, with the same bytes. docs/guides/ray.md has the rest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 // Deals a session's steps to its workers: which of them builds which step is decided as late as it
 // can be, by who will have it here first.
 //
-// The rules (docs/protocol.md, "Dealing"):
+// The rules (docs/internals/protocol.md, "Dealing"):
 // - A step is dealt if it is within the bytes ahead, or if the loop needs it a few seconds after
 //   the first worker could have it here.
 // - It goes to the first member of the list that has it here in time. So the own host is preferred

@@ -1,5 +1,5 @@
 // The consumer's state machine. It takes events and the time, and returns actions. It has no
-// threads and no network. docs/protocol.md has its rules and explains the words.
+// threads and no network. docs/internals/protocol.md has its rules and explains the words.
 //
 // Every event is one call. After it, TakeActions returns the actions that follow from it, in order.
 // Time never goes back between two calls. The caller calls Tick at NextTick(), or earlier.

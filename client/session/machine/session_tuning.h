@@ -1,5 +1,5 @@
-// Tunes how many bytes a session receives ahead of its loop (docs/tuning.md): as few as keep the
-// loop from waiting, and no more than prefetch_bytes.
+// Tunes how many bytes a session receives ahead of its loop (docs/guides/tuning.md): as few as keep
+// the loop from waiting, and no more than prefetch_bytes.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once

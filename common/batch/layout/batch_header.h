@@ -1,5 +1,5 @@
-// Encodes and decodes the header of a packed batch. docs/batch-layout.md describes the format. Each
-// list of values has exactly one encoding, and Decode refuses every other.
+// Encodes and decodes the header of a packed batch. docs/formats/batch.md describes the format.
+// Each list of values has exactly one encoding, and Decode refuses every other.
 //
 // Pure functions.
 #pragma once

@@ -1,5 +1,5 @@
 // The layout of a batch: its tensors, their types, and the header before the payload.
-// docs/batch-layout.md describes the same for readers written in other languages.
+// docs/formats/batch.md describes the same for readers written in other languages.
 //
 // Thread-compatible value types.
 #pragma once

@@ -1,6 +1,6 @@
 # One file of a dataset: the graph of a Coq source file, in format version 15.
-# docs/dataset-format.md explains it. Only ordinals and types matter for the encoding; the names are
-# those that users of such datasets know.
+# docs/formats/coq-dataset.md explains it. Only ordinals and types matter for the encoding; the
+# names are those that users of such datasets know.
 @0xd3a1f2c65b8e9047;
 
 using Cxx = import "/capnp/c++.capnp";

@@ -1,5 +1,5 @@
 // How many workers each job needs so that its loops do not wait, and how many all jobs need
-// together: figures for an autoscaler. docs/operations.md has the rule.
+// together: figures for an autoscaler. docs/guides/scale.md has the rule.
 //
 //   need = demand x (1 + reserve) / rate of one worker
 //

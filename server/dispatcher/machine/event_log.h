@@ -1,5 +1,5 @@
 // The last events of a dispatcher: what an operator would want to know of the time before he
-// looked, in sentences. Decisions never depend on it. docs/operations.md lists the kinds.
+// looked, in sentences. Decisions never depend on it. docs/reference/status.md lists the kinds.
 //
 // It is bounded, and no burst drives out the rest. Events of one kind that come within kTogether
 // are one event, with a count. If there are too many events, the oldest of the kind that has most

@@ -1,5 +1,5 @@
-// The lists: which workers each consumer may ask for steps. docs/protocol.md, "Lists", has the
-// rules.
+// The lists: which workers each consumer may ask for steps. docs/internals/protocol.md, "Lists",
+// has the rules.
 //
 // A list has the first usable workers in the session's order (list_order.h), as many as its size
 // says (list_size.h). It is sent with each Welcome, and when it has changed, at most once in

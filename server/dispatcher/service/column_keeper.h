@@ -20,7 +20,7 @@ class ColumnKeeper {
   virtual Status Finish(const v1::ColumnSet& set) = 0;
   /// Ends measuring. What is on disk stays there.
   virtual void Abandon(const v1::ColumnSet& set) = 0;
-  /// The bytes of a column's file (docs/column-format.md). NotFound if it is not kept here.
+  /// The bytes of a column's file (docs/formats/columns.md). NotFound if it is not kept here.
   virtual Result<std::shared_ptr<const std::string>> File(const v1::GetColumnRequest& request) = 0;
 };
 

@@ -1,5 +1,5 @@
 // Takes traces. It asks workers and consumers to record spans, and passes these on to the reader
-// who asked for the trace. It keeps nothing. See docs/protocol.md, "Traces".
+// who asked for the trace. It keeps nothing. See docs/internals/protocol.md, "Traces".
 //
 // Thread-safe. It does not touch the dispatcher's state machine. The adapter of that machine calls
 // Tick and sends the asks.

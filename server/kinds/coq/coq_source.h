@@ -2,7 +2,7 @@
 // whose tactic is known) and definitions (one example for each cluster of mutually recursive
 // definitions). Both go through the files in topological order, and through each file's definitions
 // in the order of its list. With restrict_to_spine, proof_states goes along each file's spine
-// instead. docs/pipeline.md describes the options.
+// instead. docs/reference/pipeline.md describes the options.
 //
 // Immutable; thread-safe.
 #pragma once

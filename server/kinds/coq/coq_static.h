@@ -1,5 +1,5 @@
-// The named tables of Coq datasets, written directly from the index. docs/tables.md describes them;
-// client/coq/vocabulary.h reads them.
+// The named tables of Coq datasets, written directly from the index. docs/formats/tables.md
+// describes them; client/coq/vocabulary.h reads them.
 //
 // Free functions, thread-safe.
 #pragma once

@@ -178,7 +178,9 @@ class RecordsKind final : public DatasetKind {
     return listing;
   }
 
-  std::vector<Parameter> generate_parameters() const override { return RecordsGenerateParameters(); }
+  std::vector<Parameter> generate_parameters() const override {
+    return RecordsGenerateParameters();
+  }
   Result<std::string> Generate(const fs::path& dir, const GenerateRequest& request) const override {
     return GenerateRecords(dir, request);
   }

@@ -1,4 +1,4 @@
-// The bytes of segments, the files in which a disk cache keeps examples. docs/cache-format.md
+// The bytes of segments, the files in which a disk cache keeps examples. docs/formats/cache.md
 // describes them.
 //
 // Values and functions; thread-safe.

@@ -1,7 +1,7 @@
 // Bytes of examples in a folder, within a limit. The folder may be lost, damaged, full, read-only,
 // or in use by other processes: that costs time, and never gives wrong bytes.
 //
-// Records are appended to segments, files of some MiB (docs/cache-format.md). Each cache writes
+// Records are appended to segments, files of some MiB (docs/formats/cache.md). Each cache writes
 // segments of its own and reads those of all. A value is given out only if record, key and digest
 // agree. The segment that was used longest ago is removed first, also if another process wrote it:
 // a process sets the time of a file that it uses.

@@ -1,6 +1,6 @@
 // What a reader made of one example, as bytes: its rows of all tensors, or why it is dropped. They
 // are taken from a batch writer and put into another one. Ids are left out, because an example can
-// have another id in another dataset. docs/cache-format.md describes the bytes.
+// have another id in another dataset. docs/formats/cache.md describes the bytes.
 //
 // Immutable; thread-safe.
 #pragma once

@@ -1,4 +1,4 @@
-// The file of a measured column. docs/column-format.md has the format.
+// The file of a measured column. docs/formats/columns.md has the format.
 //
 // Free functions; thread-safe.
 #pragma once

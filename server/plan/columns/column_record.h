@@ -1,5 +1,5 @@
 // A record in the file of a column that is being measured: the values of one range.
-// docs/column-format.md has the format.
+// docs/formats/columns.md has the format.
 //
 // Free functions; thread-safe.
 #pragma once

@@ -1,5 +1,6 @@
 // The columns of a dispatcher. Those that are in no file are measured by workers: what these send
-// is put together here, and kept in files beside the index. docs/column-format.md has the formats.
+// is put together here, and kept in files beside the index. docs/formats/columns.md has the
+// formats.
 //
 // Thread-safe. What is asked about a column that nobody measures is answered by doing nothing.
 #pragma once

@@ -1,5 +1,5 @@
 // A column of which not every example is measured yet: in memory, and in a file that grows, from
-// which another process goes on. docs/column-format.md has the format of the file.
+// which another process goes on. docs/formats/columns.md has the format of the file.
 //
 // Not thread-safe.
 #pragma once

@@ -1,7 +1,7 @@
 // Bounds of buckets that make padding least, and the histogram from which they are chosen.
 //
 // A bucket holds the values above the bound before it, up to and with its own bound; each value of
-// it is padded to that bound. pipelines.md calls the examples of a bucket a class.
+// it is padded to that bound. docs/guides/orders.md, "Buckets", says what for.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // The canonical form of a pipeline: the text that digests are computed from, and the stages'
-// fingerprints. docs/pipeline.md, "Fingerprints", specifies it.
+// fingerprints. docs/reference/pipeline.md, "Fingerprints", specifies it.
 //
 // Pure functions.
 #pragma once

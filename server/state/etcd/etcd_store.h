@@ -5,7 +5,7 @@
 // another revision. So no write of an earlier leader succeeds, however late it arrives. Every write
 // also writes the term key again, and compares the revision of the term key's last write. So if a
 // member of the cluster has held back a write, and the same or a later write has meanwhile
-// succeeded elsewhere, the late one changes nothing. docs/state-format.md describes the keys.
+// succeeded elsewhere, the late one changes nothing. docs/formats/state.md describes the keys.
 #pragma once
 
 #include <cstdint>

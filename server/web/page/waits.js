@@ -1,6 +1,6 @@
 // The causes for which training loops wait, and how much they waited lately.
 
-/** By name: what a cause means, and what to do about it, as in docs/operations.md. */
+/** By name: what a cause means, and what to do about it, as in docs/guides/when-gpus-wait.md. */
 export const CAUSES = {
   build: {means: 'workers are the limit', remedy: 'add workers, or threads if CPUs are idle'},
   queue: {means: 'workers are the limit', remedy: 'add workers, or threads if CPUs are idle'},

@@ -2,7 +2,7 @@
 // forgets when memory is short. It decides from the want lists of the worker's streams. It has no
 // threads and no clock, and it sees no plans.
 //
-// The rules (docs/protocol.md):
+// The rules (docs/internals/protocol.md):
 // - A batch is built only if a consumer asks for its step.
 // - A consumer's next batch comes first. Neither memory nor credit can hold it back.
 // - Among jobs, the one that has had the fewest build seconds for its weight goes first. A batch

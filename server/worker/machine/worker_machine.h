@@ -1,6 +1,6 @@
 // The state machine of a worker. It decides which plans the worker keeps, how it answers want
 // lists, what it sends on each consumer's stream and when, and what it tells the dispatcher.
-// build_queue.h decides which batch is built next. docs/protocol.md has the rules.
+// build_queue.h decides which batch is built next. docs/internals/protocol.md has the rules.
 //
 // The machine has no threads, network, disk or clock. Callers bring events, and TakeActions returns
 // in order the actions that follow from them. Every event brings the time, which never goes back.

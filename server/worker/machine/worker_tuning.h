@@ -1,6 +1,7 @@
 // Tunes how many threads of a worker build, and how many processes its plugins have
-// (docs/tuning.md): as few as keep consumers from waiting. The worker waits for nobody, so it
-// counts its consumers' waits: the time in which the next batch of one of them was not built yet.
+// (docs/guides/tuning.md): as few as keep consumers from waiting. The worker waits for nobody, so
+// it counts its consumers' waits: the time in which the next batch of one of them was not built
+// yet.
 //
 // Not thread-safe.
 #pragma once

@@ -1,5 +1,5 @@
-"""A graph dataset as arrays (docs/graph-datasets.md), for rivals that sample neighbourhoods. It is
-read without Millrace.
+"""A graph dataset as arrays (docs/formats/graph-dataset.md), for rivals that sample neighbourhoods. It
+is read without Millrace.
 
 `rows` of the dataset must be `target`: the row of a node has the edges into it, which is the form
 (CSC) that PyG and GraphBolt sample from.

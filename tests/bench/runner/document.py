@@ -1,6 +1,8 @@
-"""Puts tables and plots into a document, only between two marks."""
+"""Puts figures and plots into a document, only between two marks."""
 
 import pathlib
+import re
+import textwrap
 
 BEGIN = "<!-- figures: made by tests/bench/run --document, do not edit -->"
 END = "<!-- end of figures -->"
@@ -19,41 +21,39 @@ def block_of(text):
     return text[begin + len(BEGIN):end].strip()
 
 
-def sections_of(lines):
-    """Groups the lines of a Markdown table by the bold titles in them: (title, lines) each."""
-    sections = []
-    for line in lines:
-        if line.startswith("| **") or not sections:
-            sections.append((line, []))
-        sections[-1][1].append(line)
-    return sections
+def sections_of(figures):
+    """The text above the first bold title, and the text below each: {title: text}."""
+    above, *rest = re.split(r"^(\*\*.+\*\*)$", figures, flags=re.M)
+    return above.strip(), {title: text.strip() for title, text in zip(rest[::2], rest[1::2])}
 
 
-def with_parts(block, heading, table, letters):
-    """Puts the sections of `table`, which has the figures of some parts, in place of those of the
-    block's first table. The line that says when they were measured stands above it."""
-    new = dict(sections_of(table.splitlines()[2:]))
-    lines = block.splitlines()
-    begin = next(i for i, line in enumerate(lines) if line.startswith("| what "))
-    end = next((i for i in range(begin, len(lines)) if not lines[i].startswith("|")), len(lines))
-    sections = sections_of(lines[begin + 2:end])
-    if unknown := new.keys() - dict(sections).keys():
+def paragraph(text):
+    return textwrap.fill(text, width=120, break_long_words=False, break_on_hyphens=False)
+
+
+def with_parts(block, heading, figures, letters):
+    """Puts the sections of `figures`, which are those of some parts, in place of the block's. The
+    paragraph that says when they were measured is above all sections."""
+    _, new = sections_of(figures)
+    old, bar, plots = block.partition("\n![")
+    above, sections = sections_of(old)
+    if unknown := new.keys() - sections.keys():
         raise ValueError(f"the document has no section {', '.join(sorted(unknown))}")
     named = f"Parts {', '.join(letters)}: "
-    above = [line for line in lines[:begin] if not line.startswith(named)]
-    while above and not above[-1]:
-        above.pop()
-    rows = [row for title, old in sections for row in new.get(title, old)]
-    return "\n".join([*above, "", named + heading, "", *lines[begin:begin + 2], *rows, *lines[end:]])
+    paragraphs = [text for text in above.split("\n\n") if not text.startswith(named)]
+    paragraphs.append(paragraph(named + heading))
+    for title, text in (sections | new).items():
+        paragraphs += [title, text]
+    return "\n\n".join(paragraphs) + (f"\n{bar}{plots}" if bar else "")
 
 
-def update_parts(path, heading, table, letters, charts):
+def update_parts(path, heading, figures, letters, charts):
     """Renews the figures of some parts, and their plots. The others stay as they are."""
     path = pathlib.Path(path)
     text = path.read_text()
     for name, svg in charts:
         (path.parent / "plots" / name).write_text(svg)
-    path.write_text(replace_block(text, with_parts(block_of(text), heading, table, letters)))
+    path.write_text(replace_block(text, with_parts(block_of(text), heading, figures, letters)))
 
 
 def update(path, block, charts):

@@ -1,6 +1,7 @@
-"""Turns samples into rows, and rows into a table. Pure functions."""
+"""Turns samples into rows, and rows into tables of text or lists in Markdown. Pure functions."""
 
 import statistics
+import textwrap
 
 
 def more_is_better(unit):
@@ -56,12 +57,8 @@ def number(value):
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
 
 
-def table(header, lines, markdown):
-    """Text columns, or a Markdown table. The first column is left-aligned; numbers are
-    right-aligned."""
-    if markdown:
-        out = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-        return "\n".join(out + ["| " + " | ".join(line) + " |" for line in lines])
+def table(header, lines):
+    """Text in columns."""
     widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()
                      for line in [header, *lines])
@@ -92,21 +89,48 @@ def rival_line(row):
             ours, ratio, f"{row['note']} ({versions})"]
 
 
-def tables(results, markdown=False):
+def item(line):
+    """A line of either table as an item of a list: `name: median unit (min to max)`, and the rest."""
+    name, least, median, most, unit, beside, ratio, *note = line
+    text = f"{name}: {median} {unit} ({least} to {most})" if median else name
+    if ratio:
+        value, what = beside.split(": ", 1)
+        text += f". Ours {value} ({what}), {ratio} times" if note else f"; {ratio} of {value} ({what})"
+    elif beside:
+        text += f". Ours: {beside}"
+    if note and note[0]:
+        text += f". It does {note[0]}" if median else f": {note[0]}"
+    return textwrap.fill(f"- {text}", width=120, subsequent_indent="  ", break_long_words=False,
+                         break_on_hyphens=False)
+
+
+def title_of(part):
+    return f"({part['letter']}) {part['title']}" if len(part["letter"]) == 1 else part["title"]
+
+
+def tables(results):
     """Returns all as text: one table of ours, and one of rivals if there are any."""
     parts = []
     lines = []
     for part in results["benchmarks"]:
-        title = f"({part['letter']}) {part['title']}" if len(part["letter"]) == 1 else part["title"]
-        if part.get("failed"):
-            lines.append([f"{title}: {part['failed']}", "", "", "", "", "", ""])
-        elif not markdown:
-            lines.append([title, "", "", "", "", "", ""])
-        else:
-            lines.append([f"**{title}**", "", "", "", "", "", ""])
+        failed = f": {part['failed']}" if part.get("failed") else ""
+        lines.append([title_of(part) + failed, "", "", "", "", "", ""])
         lines += [figure_line(row) for row in part["rows"]]
     if lines:
-        parts.append(table(HEADER, lines, markdown))
+        parts.append(table(HEADER, lines))
     if results["rivals"]:
-        parts.append(table(RIVAL_HEADER, [rival_line(row) for row in results["rivals"]], markdown))
+        parts.append(table(RIVAL_HEADER, [rival_line(row) for row in results["rivals"]]))
+    return "\n\n".join(parts)
+
+
+def lists(results):
+    """Returns all in Markdown: a bold title for each part and for the rivals, and a list below."""
+    parts = []
+    for part in results["benchmarks"]:
+        items = [item(figure_line(row)) for row in part["rows"]]
+        if part.get("failed"):
+            items.insert(0, f"- {part['failed']}")
+        parts.append(f"**{title_of(part)}**\n\n" + "\n".join(items))
+    if results["rivals"]:
+        parts.append("**rivals**\n\n" + "\n".join(item(rival_line(row)) for row in results["rivals"]))
     return "\n\n".join(parts)

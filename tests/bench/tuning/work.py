@@ -12,7 +12,7 @@ from tfdata_records import A, B, K, PLANES, SIGNS  # noqa: E402
 
 
 def decode(data, score):
-    """The chess pipeline of docs/records.md over a batch: board, flags and score."""
+    """The chess pipeline of docs/guides/records.md over a batch: board, flags and score."""
     bits = np.unpackbits(data, axis=1)
     board = bits[:, :1536].reshape(-1, 8, 8, 24)[..., PLANES].astype(np.float32)
     board *= np.array(SIGNS, np.float32)

@@ -1,5 +1,5 @@
 """`millrace import`: brings data of other frameworks into a dataset of records, and graphs into a
-graph dataset (docs/import.md).
+graph dataset (docs/guides/import.md).
 
     main        the command: arguments, errors, exit codes
     journal     the journal by which an import goes on

@@ -1,5 +1,5 @@
 // Writes datasets of made-up files that resemble real ones in the shapes that matter
-// (docs/dataset-format.md). They serve for tests, benchmarks and a first try without data.
+// (docs/formats/coq-dataset.md). They serve for tests, benchmarks and a first try without data.
 //
 // A file is made from (options, number of the file) alone. So files are written in parallel, each
 // thread holds one file at a time, and memory does not grow with the dataset. Equal options give

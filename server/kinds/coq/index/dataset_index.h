@@ -1,6 +1,6 @@
 // The index of a dataset: files in topological order, definitions, clusters, tactics, proof steps,
 // proof states with their contexts and arguments, spines. It is built once (index_builder), written
-// to one file, and mapped by dispatcher and workers. docs/index-format.md describes the file.
+// to one file, and mapped by dispatcher and workers. docs/formats/coq-index.md describes the file.
 //
 // The numbers are the dataset's own: files are numbered topologically, definitions in file order,
 // and everything else in the order of the definitions. Node labels, tactic indexes and example ids
@@ -85,7 +85,7 @@ class DatasetIndex {
   std::span<const std::uint32_t> definitions_by_node() const { return definitions_by_node_; }
 
   /// Files of the folder that were left out, with the reasons, ordered by name
-  /// (docs/index-format.md).
+  /// (docs/formats/coq-index.md).
   std::span<const LeftOutRecord> left_out() const { return left_out_; }
   /// The name of such a file; the next function gives its reason.
   std::string_view left_out_name(const LeftOutRecord& record) const {

@@ -1,5 +1,5 @@
 // Builds the index of a dataset's folder: reads every file once, on all cores, checks every index
-// in it, and writes one index file. docs/index-format.md describes the file. If an older index
+// in it, and writes one index file. docs/formats/coq-index.md describes the file. If an older index
 // knows a file and the file has not changed, its records are taken over and the file is not read.
 //
 // Memory is bounded: it holds the records of the files that threads are working on, and a few

@@ -1,4 +1,4 @@
-// The layout of the index file, version 1. docs/index-format.md describes it for authors of
+// The layout of the index file, version 1. docs/formats/coq-index.md describes it for authors of
 // readers.
 #pragma once
 

@@ -1,4 +1,5 @@
-// The records of a dataset's index, as they lie in the file (docs/index-format.md) and in the map.
+// The records of a dataset's index, as they lie in the file (docs/formats/coq-index.md) and in the
+// map.
 //
 // Plain values without padding. Numbers follow the dataset's order (dataset_index.h).
 #pragma once

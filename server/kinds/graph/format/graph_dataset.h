@@ -1,5 +1,5 @@
-// An open graph dataset (docs/graph-datasets.md): its arrays, mapped or in memory, and checked
-// reads of them.
+// An open graph dataset (docs/formats/graph-dataset.md): its arrays, mapped or in memory, and
+// checked reads of them.
 //
 // Opening reads graph.json, the headers of .npy files and the ends of indptr, and no contents. So
 // every number is checked where it is read; a bad one is DataLoss that names file and array.

@@ -1,5 +1,5 @@
 // The content of graph.json: what a graph dataset holds, and in which files its arrays lie
-// (docs/graph-datasets.md).
+// (docs/formats/graph-dataset.md).
 //
 // Values and pure functions.
 #pragma once
@@ -60,7 +60,7 @@ struct GraphDescription {
 /// one file name it with the same size and digest. DataLoss that names the array.
 Status CheckDescription(const GraphDescription& graph);
 
-/// The lines whose digest is the dataset's: see docs/graph-datasets.md.
+/// The lines whose digest is the dataset's: see docs/formats/graph-dataset.md.
 std::string DigestLines(const GraphDescription& graph);
 Digest128 DigestOf(const GraphDescription& graph);
 

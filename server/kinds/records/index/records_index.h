@@ -1,5 +1,5 @@
 // The index of a records dataset: its files, the offset of every 16th record, and the features that
-// occur. docs/records-index-format.md describes its file.
+// occur. docs/formats/records-index.md describes its file.
 //
 // Immutable; thread-safe. The offsets are mapped; everything else is in memory.
 #pragma once

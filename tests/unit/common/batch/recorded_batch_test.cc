@@ -1,4 +1,4 @@
-// Compares the writer's output with the bytes in docs/batch-layout.md.
+// Compares the writer's output with the bytes in docs/formats/batch.md.
 #include <array>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -81,7 +81,7 @@ std::string HexDump(std::span<const std::byte> bytes) {
 TEST_CASE("the page on the layout shows the bytes that are written", "[batch_header]") {
   BufferPool pool;
   const auto batch = Recorded(pool);
-  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/docs/batch-layout.md");
+  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/docs/formats/batch.md");
   std::stringstream page;
   page << file.rdbuf();
   const std::string text = page.str();

@@ -1,4 +1,4 @@
-// The expressions of docs/tensors.md have the types and values that the page says.
+// The expressions of docs/reference/tensors.md have the types and values that the page says.
 #include <fstream>
 #include <string>
 #include <vector>
@@ -39,7 +39,7 @@ double ValueOf(const Expression& expression) {
 }  // namespace
 
 TEST_CASE("the expressions of the page have the types and values that it says", "[docs]") {
-  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/docs/tensors.md");
+  std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/docs/reference/tensors.md");
   REQUIRE(file.good());
   int found = 0;
   bool inside = false;

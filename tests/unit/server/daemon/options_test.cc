@@ -297,7 +297,7 @@ TEST_CASE("options that differ are named", "[options]") {
 }
 
 TEST_CASE("every option is on the page for operators, with its default", "[options]") {
-  std::ifstream in(std::string(MILLRACE_SOURCE_DIR) + "/docs/operations.md");
+  std::ifstream in(std::string(MILLRACE_SOURCE_DIR) + "/docs/reference/options.md");
   std::stringstream page;
   page << in.rdbuf();
   const std::string text = page.str();

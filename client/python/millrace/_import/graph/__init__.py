@@ -1,4 +1,5 @@
-"""`millrace import` of graphs: edges into a graph dataset (docs/import.md, docs/graph-datasets.md).
+"""`millrace import` of graphs: edges into a graph dataset (docs/guides/import.md,
+docs/guides/graphs.md).
 
 The graph may be larger than memory. Edges are read once, in chunks, and written as runs: as many as
 memory holds, sorted by row. Then one range of rows after another is read from all runs, sorted and

@@ -13,7 +13,7 @@
 namespace millrace::client {
 namespace {
 
-/// As docs/protocol.md has it.
+/// As docs/internals/protocol.md has it.
 std::uint64_t HomeOf(std::uint64_t window, const std::vector<std::uint64_t>& workers) {
   std::uint64_t home = 0;
   std::uint64_t highest = 0;

@@ -128,7 +128,7 @@ TEST_CASE("a job's name is taken from its events", "[events]") {
 }
 
 TEST_CASE("every kind of event is on the page for operators", "[events]") {
-  std::ifstream in(std::string(MILLRACE_SOURCE_DIR) + "/docs/operations.md");
+  std::ifstream in(std::string(MILLRACE_SOURCE_DIR) + "/docs/reference/status.md");
   std::stringstream page;
   page << in.rdbuf();
   std::set<std::string_view> names;

@@ -1,4 +1,4 @@
-// Compares docs/pipeline.md and docs/tensors.md with the tables and the parser.
+// Compares docs/reference/pipeline.md and docs/reference/tensors.md with the tables and the parser.
 #include <fstream>
 #include <sstream>
 
@@ -16,7 +16,7 @@
 namespace millrace::test {
 namespace {
 
-std::vector<std::string> PageLines(const std::string& page = "pipeline.md") {
+std::vector<std::string> PageLines(const std::string& page = "reference/pipeline.md") {
   std::ifstream file(std::string(MILLRACE_SOURCE_DIR) + "/docs/" + page);
   REQUIRE(file.good());
   std::vector<std::string> lines;
@@ -26,7 +26,7 @@ std::vector<std::string> PageLines(const std::string& page = "pipeline.md") {
 
 /// The contents of the fenced blocks of a language.
 std::vector<std::string> Blocks(const std::string& language,
-                                const std::string& page = "pipeline.md") {
+                                const std::string& page = "reference/pipeline.md") {
   std::vector<std::string> blocks;
   bool inside = false;
   for (const std::string& line : PageLines(page)) {
@@ -43,7 +43,8 @@ std::vector<std::string> Blocks(const std::string& language,
 }
 
 /// The cells of the table row that describes a key; empty if there is none.
-std::vector<std::string> RowOf(const std::string& key, const std::string& page = "pipeline.md") {
+std::vector<std::string> RowOf(const std::string& key,
+                               const std::string& page = "reference/pipeline.md") {
   const std::string start = "| `" + key + "` | ";
   for (const std::string& line : PageLines(page)) {
     if (!line.starts_with(start)) continue;
@@ -121,7 +122,7 @@ TEST_CASE("every pipeline of the page parses, with all its variants", "[docs]") 
 }
 
 TEST_CASE("every pipeline of the page about orders parses", "[docs]") {
-  const std::vector<std::string> blocks = Blocks("yaml", "orders.md");
+  const std::vector<std::string> blocks = Blocks("yaml", "guides/orders.md");
   CHECK(blocks.size() >= 4);
   for (const std::string& block : blocks) {
     const bool mixes = block.find("branches:") != std::string::npos;
@@ -132,7 +133,7 @@ TEST_CASE("every pipeline of the page about orders parses", "[docs]") {
 }
 
 TEST_CASE("every pipeline of the page about records parses", "[docs]") {
-  const std::vector<std::string> blocks = Blocks("yaml", "records.md");
+  const std::vector<std::string> blocks = Blocks("yaml", "guides/records.md");
   CHECK(blocks.size() >= 4);
   for (const std::string& block : blocks) {
     const bool whole = block.find("millrace: 1") != std::string::npos;
@@ -180,12 +181,12 @@ TEST_CASE("the page of tensors describes every operation and every parameter", "
     }
   };
   const auto row = [](const std::string& key) {
-    return fmt::format("`{}` {}", key, fmt::join(RowOf(key, "tensors.md"), " "));
+    return fmt::format("`{}` {}", key, fmt::join(RowOf(key, "reference/tensors.md"), " "));
   };
   for (const OperationType& operation : OperationTable::Default().operations()) {
     INFO(operation.name);
     const std::string text = row(operation.name);
-    REQUIRE(RowOf(operation.name, "tensors.md").size() == 4);
+    REQUIRE(RowOf(operation.name, "reference/tensors.md").size() == 4);
     for (Parameter parameter : operation.parameters) {
       if (parameter.name == "dtype") parameter.allowed.clear();  // they stand once on the page
       check(parameter, text);
@@ -206,12 +207,12 @@ TEST_CASE("the page of tensors describes every operation and every parameter", "
   }
   for (const Parameter& parameter : GraphPad::Parameters()) {
     check(parameter, row(parameter.name));
-    CHECK(RowOf(parameter.name, "tensors.md").size() == 4);
+    CHECK(RowOf(parameter.name, "reference/tensors.md").size() == 4);
   }
 }
 
 TEST_CASE("the pipeline of the page of tensors parses, and has the text shown", "[docs]") {
-  const std::vector<std::string> blocks = Blocks("yaml", "tensors.md");
+  const std::vector<std::string> blocks = Blocks("yaml", "reference/tensors.md");
   REQUIRE(blocks.size() == 3);
   const Pipeline pipeline = MustParse(blocks.front());
   for (const std::string& variant : pipeline.variants()) MustParse(blocks.front(), variant);
@@ -219,7 +220,7 @@ TEST_CASE("the pipeline of the page of tensors parses, and has the text shown", 
   const std::string begin = "millrace: 1\ndataset: d\nsource: {roots: all}\n";
   CHECK(MustParse(begin + blocks[1]).tensors().pads.at("text").GetText("to") == "bound");
   CHECK(MustParse(blocks[2]).tensors().graph_pad == GraphPad{2049, 16384, 33});
-  const std::vector<std::string> canonical = Blocks("canonical", "tensors.md");
+  const std::vector<std::string> canonical = Blocks("canonical", "reference/tensors.md");
   REQUIRE(canonical.size() == 1);
   CHECK(pipeline.canonical_text() == canonical.front());
 }
@@ -234,7 +235,7 @@ TEST_CASE("the errors of the page of tensors are the parser's", "[docs]") {
   const auto error = [&](const std::string& definition) {
     return error_of("tensors:\n  a: " + definition + "\n");
   };
-  const std::vector<std::string> blocks = Blocks("errors", "tensors.md");
+  const std::vector<std::string> blocks = Blocks("errors", "reference/tensors.md");
   REQUIRE(blocks.size() == 1);
   CHECK(blocks.front() == error("{expr: \"data + * x\"}") + error("{bits: d, ordr: lsb}") +
                               error("{bit: d}") +
