@@ -202,6 +202,9 @@ millrace_floor(server/plan server/kinds/coq server/kinds/graph server/kinds/reco
   server/kinds/python)
 
 # --- Plans ---------------------------------------------------------------------------------------
+# The facts of a plan, which travel and are kept.
+millrace_module(plan_facts server/plan/facts PURE MODULES base epoch proto convert)
+
 # Reads and checks a pipeline's text, and makes its canonical form.
 millrace_module(plan_text server/plan/text
   MODULES base parameters batch_layout tensor operations yaml source
@@ -242,7 +245,8 @@ millrace_module(plan_mix server/plan/mix
 # Plans, and the stages that they are made of, one file each.
 millrace_module(plan server/plan
   MODULES base parameters system epoch tensor operations batch_layout batch operands proto convert files
-          sampling plugin source plan_text plan_cache plan_columns plan_order plan_tensors plan_mix
+          sampling plugin source plan_facts plan_text plan_cache plan_columns plan_order plan_tensors
+          plan_mix
   HOT plan.cc)
 
 # --- Kinds of datasets ---------------------------------------------------------------------------
@@ -329,9 +333,9 @@ millrace_module(catalog server/catalog
 
 # The dispatcher's facts and decisions, and the dispatcher on a network.
 millrace_module(dispatcher_machine server/dispatcher/machine MACHINE
-  MODULES base access epoch batch_layout proto convert)
+  MODULES base access epoch batch_layout proto convert plan_facts)
 millrace_module(dispatcher_service server/dispatcher/service
-  MODULES base system access security proto convert transport state state_etcd plan_text plan
+  MODULES base system access security proto convert transport state state_etcd plan_facts
           dispatcher_machine)
 
 # The worker's decisions.
@@ -340,8 +344,8 @@ millrace_module(worker_machine server/worker/machine MACHINE
 # The worker on a network. builder.cc has an object file of its own, so that tests/fault can link
 # another builder in its place.
 millrace_module(worker_service server/worker/service
-  MODULES base system access files compression batch convert transport plugin plan_cache plan
-          worker_machine
+  MODULES base system access files compression batch convert transport plugin plan_facts plan_cache
+          plan worker_machine
   ALONE builder.cc)
 
 # --- Adapters: options, threads, streams ---------------------------------------------------------
@@ -351,8 +355,8 @@ millrace_floor(server/daemon client)
 millrace_module(daemon server/daemon
   MODULES base parameters command_line system access security access_file convert transport transport_grpc
           transport_shm yaml state_sqlite state_etcd source plugin_files plugin_process plugin
-          kind_python plan_columns plan_text plan dispatcher_machine dispatcher_service
-          worker_service web)
+          kind_python plan_facts plan_columns plan_text plan dispatcher_machine
+          dispatcher_service worker_service web)
 
 # The GPU as an accelerator.
 if(MILLRACE_CUDA_FOUND)

@@ -31,15 +31,15 @@ LocalReader::LocalReader(SessionOptions options, LocalPlans plans, LocalForm for
 Status LocalReader::Attach(const Interrupt& /*interrupt*/) {
   MILLRACE_RETURN_IF_ERROR(RequireNotCancelled());
   MILLRACE_ASSIGN_OR_RETURN(plan_, plans_.Compile());
-  MILLRACE_ASSIGN_OR_RETURN(steps_, plan_->Steps(options_.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(steps_, plan_->facts().Steps(options_.world_size));
   Position wanted;
   if (!options_.cursor.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(wanted, Cursor::PlaceIn(plan_->order_fingerprint(), options_.cursor));
+    MILLRACE_ASSIGN_OR_RETURN(wanted, Cursor::PlaceIn(plan_->facts().order_fingerprint(), options_.cursor));
   }
   client::Admission admission;
-  admission.fingerprint = plan_->fingerprint();
+  admission.fingerprint = plan_->facts().fingerprint();
   MILLRACE_ASSIGN_OR_RETURN(admission.start, steps_->Start(wanted));
-  MILLRACE_ASSIGN_OR_RETURN(admission.spec, plan_->Spec(options_.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(admission.spec, plan_->facts().Spec(options_.world_size));
   MILLRACE_ASSIGN_OR_RETURN(client::AdmittedPlan admitted,
                             client::PlanFromProto(admission, options_.index_dtype, options_.micro));
   spec_ = std::move(admitted.spec);

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/parameters/params.h"
 #include "common/operations/tensor_graph.h"
+#include "common/parameters/params.h"
 #include "common/tensor/tensor_type.h"
 
 namespace millrace {

@@ -137,6 +137,9 @@ const std::vector<Option>& OptionTable() {
        all, &O::metrics_tls, Fixed("false")},
       {TextParameter("health_listen", "host:port for probes, grpc.health.v1", IsListenAddress), all,
        &O::health_listen, None("none")},
+      {TextParameter("state", "folder of the embedded state store"), controls, &O::state,
+       OfHost("$XDG_STATE_HOME/millrace, or ~/.local/state/millrace",
+              [](const HostLimits&) { return DefaultStateFolder(); })},
       {TextParameter("store",
                      "etcd://host:port,host:port/prefix (etcds:// for TLS): the state of several "
                      "dispatchers, of which one leads",
@@ -178,6 +181,11 @@ const std::vector<Option>& OptionTable() {
        builds,
        &O::tune,
        Fixed("on")},
+      {TextParameter("tls",
+                     "folder with ca.crt, tls.crt and tls.key; all peers then need certificates of "
+                     "that CA"),
+       all, &O::tls,
+       OfHost("$MILLRACE_TLS, or none", [](const HostLimits&) { return TlsOfEnvironment(); })},
       {TextParameter("access", "file that says what names and tokens may do; needs tls"), all,
        &O::access, None("none")},
       {BoolParameter(
@@ -207,6 +215,8 @@ const std::vector<Option>& OptionTable() {
        controls,
        &O::attach_timeout,
        Fixed("60")},
+      {TextParameter("name", "name of this process in status and logs"), all, &O::name,
+       OfHost("host:pid", [](const HostLimits&) { return Whereabouts(); })},
       {WordParameter("log_level", "debug, info, warning, error or off",
                      {kLogLevelNames.begin(), kLogLevelNames.end()}),
        all, &O::log_level, Fixed("info")},

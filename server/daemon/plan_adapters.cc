@@ -9,6 +9,9 @@
 
 #include <fmt/core.h>
 
+#include "server/plan/make_plan_facts.h"
+#include "server/plan/text/pipeline.h"
+
 namespace millrace {
 namespace {
 
@@ -118,10 +121,11 @@ class LibraryCompiler final : public PlanCompiler {
                                      dataset->id, 100 * dataset->indexing));
     }
     MILLRACE_ASSIGN_OR_RETURN(const auto plan, library_->Compile(pipeline));
-    const std::shared_ptr<const PlanFacts> facts = MakePlanFacts(pipeline, *plan->outline());
-    if (!keep_plans_) return facts;
-    const auto both = std::make_shared<std::pair<decltype(facts), decltype(plan)>>(facts, plan);
-    return std::shared_ptr<const PlanFacts>(both, facts.get());
+    MILLRACE_ASSIGN_OR_RETURN(PlanFacts facts, WithPipeline(plan->facts(), pipeline));
+    if (!keep_plans_) return std::make_shared<const PlanFacts>(std::move(facts));
+    const auto both = std::make_shared<const std::pair<PlanFacts, std::shared_ptr<const Plan>>>(
+        std::move(facts), plan);
+    return std::shared_ptr<const PlanFacts>(both, &both->first);
   }
   std::optional<ColumnWant> MissingColumns(const v1::PipelineText& text) override {
     const Result<Pipeline> pipeline = library_->Parse(ToSource(text));
@@ -145,13 +149,9 @@ class LibraryCompiler final : public PlanCompiler {
   Result<std::shared_ptr<const PlanFacts>> Read(const v1::PipelineText& text,
                                                 const v1::PlanOutline& outline) override {
     MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library_->Parse(ToSource(text)));
-    MILLRACE_ASSIGN_OR_RETURN(const PlanOutline plan, PlanOutline::FromProto(outline));
-    if (plan.dataset_digests().size() != pipeline.datasets().size()) {
-      return InvalidArgument(fmt::format("a worker's plan has {} datasets: expected {}",
-                                         plan.dataset_digests().size(),
-                                         pipeline.datasets().size()));
-    }
-    return MakePlanFacts(pipeline, plan);
+    MILLRACE_ASSIGN_OR_RETURN(const PlanFacts sent, PlanFacts::FromProto(outline));
+    MILLRACE_ASSIGN_OR_RETURN(PlanFacts facts, WithPipeline(sent, pipeline));
+    return std::make_shared<const PlanFacts>(std::move(facts));
   }
   Result<std::optional<ColumnWant>> MissingColumns(const v1::ColumnSet& set) override {
     if (columns_ == nullptr) return std::optional<ColumnWant>();

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/plan_compiler.h"
 #include "server/plan/columns/kept_columns.h"
+#include "server/plan/facts/plan_facts.h"
 #include "server/plan/plan_library.h"
 #include "server/plugin/plugin_registry.h"
 #include "server/worker/service/worker_service.h"

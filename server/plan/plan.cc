@@ -10,10 +10,10 @@
 
 #include "common/batch/batch_writer.h"
 #include "common/system/mutex.h"
+#include "server/plan/make_plan_facts.h"
 #include "server/plan/order/chunked_source.h"
 #include "server/plan/order/make_order.h"
 #include "server/plan/order/selections.h"
-#include "server/plan/plan_outline.h"
 #include "server/plan/plan_scratch.h"
 #include "server/plan/plan_slices.h"
 #include "server/plan/static_data.h"
@@ -48,17 +48,6 @@ std::vector<std::uint64_t> ExcludedOf(const PlanParts& parts, const Source& sour
   return excluded;
 }
 
-/// The digests of the datasets of a plan, in the order of the branches, each dataset once.
-std::vector<Digest128> DatasetsOf(const Source& source) {
-  if (source.branches().empty()) return {source.data_digest()};
-  std::set<std::string> known;
-  std::vector<Digest128> digests;
-  for (const SourceBranch& branch : source.branches()) {
-    if (known.insert(branch.dataset).second) digests.push_back(branch.source->data_digest());
-  }
-  return digests;
-}
-
 class CompiledPlan final : public Plan, public RowMaker {
  public:
   CompiledPlan(const PlanParts& parts, Fingerprint fingerprint, Fingerprint order_fingerprint,
@@ -70,14 +59,11 @@ class CompiledPlan final : public Plan, public RowMaker {
         order_(std::move(order)),
         excluded_(ExcludedOf(parts, *source_)),
         computed_(std::move(computed)),
-        outline_({fingerprint, order_fingerprint, OutlineStatic(*source_), DatasetsOf(*source_),
-                  source_->code()},
-                 *source_, computed_.get(), StepsOf(parts.Get<BatchPart>(), *order_.order), order_),
+        facts_(MakePlanFacts(fingerprint, order_fingerprint, *source_, computed_.get(),
+                             StepsOf(parts.Get<BatchPart>(), *order_.order), order_)),
         pool_(BufferPool::kDefaultCacheBytes, std::move(memory)) {}
 
-  const Fingerprint& fingerprint() const override { return outline_.fingerprint(); }
-  const Fingerprint& order_fingerprint() const override { return outline_.order_fingerprint(); }
-  const PlanOutline* outline() const override { return &outline_; }
+  const PlanFacts& facts() const override { return facts_; }
   void TrimMemory() const override { pool_.Trim(); }
   const std::vector<TensorSpec>& tensors() const override {
     return computed_ == nullptr ? source_->tensors() : computed_->tensors();
@@ -90,15 +76,7 @@ class CompiledPlan final : public Plan, public RowMaker {
     return selections_.SplitLabel(example);
   }
 
-  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
-    return outline_.Steps(world_size);
-  }
-  Result<v1::Spec> Spec(std::uint32_t world_size) const override {
-    return outline_.Spec(world_size);
-  }
-
   std::shared_ptr<const std::string> static_bytes() const override;
-  const std::string& static_digest() const override { return outline_.static_digest(); }
 
   const PlannedOrder& planned_order() const override { return order_; }
   std::vector<ExampleId> ExamplesOf(std::uint64_t epoch, ExampleRange units) const override;
@@ -156,7 +134,7 @@ class CompiledPlan final : public Plan, public RowMaker {
   BatchWriter NewWriter() const override { return *MakeWriter(); }
   void BeginRows(std::uint64_t epoch, std::uint64_t first_unit, std::size_t rows,
                  BatchWriter& writer) const override {
-    writer.Begin(fingerprint(), epoch, first_unit, static_cast<std::uint32_t>(rows));
+    writer.Begin(facts_.fingerprint(), epoch, first_unit, static_cast<std::uint32_t>(rows));
   }
   Status ReadRows(PlanScratch& scratch, std::span<const ExampleId> examples,
                   BatchWriter& writer) const override;
@@ -172,7 +150,7 @@ class CompiledPlan final : public Plan, public RowMaker {
   const PlannedOrder order_;
   const std::vector<std::uint64_t> excluded_;         // ids that are dropped, ascending
   const std::shared_ptr<const TensorPlan> computed_;  // null: the source's tensors travel
-  const PlanOutline outline_;
+  const PlanFacts facts_;
   mutable Mutex mutex_;
   mutable std::weak_ptr<const std::string> static_bytes_ MILLRACE_GUARDED_BY(mutex_);
   mutable BufferPool pool_;

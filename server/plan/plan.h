@@ -15,8 +15,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/batch/layout/layout.h"
-#include "common/epoch/position.h"
-#include "millrace/v1/common.pb.h"
+#include "server/plan/facts/plan_facts.h"
 #include "server/plan/order/make_order.h"
 #include "server/plan/order/selection.h"
 #include "server/plan/sliced_batch.h"
@@ -26,7 +25,6 @@ namespace millrace {
 class Pipeline;
 class PlanParts;
 class BufferMemory;  // common/batch/buffer_memory.h
-class PlanOutline;   // server/plan/plan_outline.h
 class Source;
 class TensorPlan;   // server/plan/tensors/tensor_plan.h
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
@@ -73,8 +71,7 @@ class Plan {
       std::shared_ptr<const Source> source, std::shared_ptr<BufferMemory> memory = nullptr);
   virtual ~Plan() = default;
 
-  virtual const Fingerprint& fingerprint() const = 0;
-  virtual const Fingerprint& order_fingerprint() const = 0;
+  virtual const PlanFacts& facts() const = 0;
   /// The tensors that travel.
   virtual const std::vector<TensorSpec>& tensors() const = 0;
   /// What is computed before and after they travel; nullptr if these are the source's tensors, and
@@ -84,21 +81,13 @@ class Plan {
   virtual const PlanCounts& counts() const = 0;
   /// The source of the examples; nullptr for a plan that a test made up.
   virtual const Source* source() const { return nullptr; }
-  /// The part of the plan to keep if no batch is built; nullptr for a plan that a test made up.
-  virtual const PlanOutline* outline() const { return nullptr; }
   /// The split label of an example, in its branch. REQUIRES: the source has the example.
   virtual std::uint32_t SplitLabel(ExampleId /*example*/) const { return 0; }
 
-  /// The step arithmetic for a world size: number of units, step size and remainder.
-  virtual Result<StepArithmetic> Steps(std::uint32_t world_size) const = 0;
-  /// Everything that Welcome says, for a world size.
-  virtual Result<v1::Spec> Spec(std::uint32_t world_size) const = 0;
-
-  /// Serialized v1::Static, and its digest (32 hex digits). The bytes are made when somebody asks
+  /// Serialized v1::Static. The bytes are made when somebody asks
   /// for them, and kept as long as somebody holds them. This takes about 0.1 s for a million
   /// labels.
   virtual std::shared_ptr<const std::string> static_bytes() const = 0;
-  virtual const std::string& static_digest() const = 0;
 
   /// The order of an epoch, and how it came about.
   virtual const PlannedOrder& planned_order() const = 0;

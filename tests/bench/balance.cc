@@ -91,7 +91,7 @@ struct Load {
 
 Result<Load> LargestOverMean(const Plan& plan, const RowValues& nodes, std::uint32_t ranks,
                              std::uint64_t most_steps) {
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(ranks));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.facts().Steps(ranks));
   const std::uint64_t all = steps.StepsFrom(0);
   const std::uint64_t looked_at = std::min(all, most_steps);
   const auto reader = plan.planned_order().order->NewReader();
@@ -126,7 +126,7 @@ struct Cost {
 
 /// Builds so many batches, one after the other, of as many epochs as it takes.
 Result<Cost> CostOf(const Plan& plan, std::uint64_t batches) {
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(1));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.facts().Steps(1));
   const auto reader = plan.planned_order().order->NewReader();
   const auto scratch = plan.NewScratch();
   Cost cost;

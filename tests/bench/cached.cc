@@ -73,7 +73,7 @@ class Builder {
     PipelineSource source;
     source.yaml = Yaml(options, level);
     MILLRACE_ASSIGN_OR_RETURN(builder->plan_, builder->library_->Compile(source));
-    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, builder->plan_->Steps(1));
+    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, builder->plan_->facts().Steps(1));
     builder->steps_ = std::make_unique<StepArithmetic>(steps);
     builder->scratch_ = builder->plan_->NewScratch();
     MILLRACE_ASSIGN_OR_RETURN(builder->at_, steps.Start({0, 0}));

@@ -52,7 +52,7 @@ struct Round {
 /// Builds at most `examples` examples of an epoch (0: all).
 Result<Round> BuildEpoch(const Plan& plan, std::uint64_t epoch, std::uint64_t examples,
                          BatchScratch& scratch, std::uint64_t& checksum) {
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(1));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.facts().Steps(1));
   Round round;
   for (Position at{epoch, 0}; at.epoch == epoch && (examples == 0 || round.examples < examples);
        at = steps.Next(at)) {

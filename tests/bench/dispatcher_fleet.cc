@@ -10,7 +10,7 @@
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/steps.h"
 #include "server/dispatcher/service/plan_compiler.h"
-#include "server/plan/plan_outline.h"
+#include "server/plan/facts/plan_facts.h"
 
 namespace millrace::bench {
 namespace {
@@ -20,49 +20,32 @@ constexpr Digest128 kDatasetDigest{0x1234567890abcdef, 0xfedcba0987654321};
 constexpr std::uint64_t kExamples = 10'000'000;
 constexpr std::uint64_t kBatch = 512;
 
-class BenchFacts final : public PlanFacts {
- public:
-  const Fingerprint& fingerprint() const override { return fingerprint_; }
-  const Fingerprint& order_fingerprint() const override { return fingerprint_; }
-  const std::vector<PlanDataset>& datasets() const override { return datasets_; }
-  const std::string& canonical_text() const override { return canonical_; }
-  const std::string& code() const override {
-    static const std::string none;
-    return none;
+PlanFacts BenchFacts() {
+  const Fingerprint fingerprint{kDatasetDigest, {3, 4}};
+  PlanFields fields{.fingerprint = fingerprint,
+                    .order_fingerprint = fingerprint,
+                    .datasets = {{kDataset, kDatasetDigest}},
+                    .canonical_text = "source=proof_states\n",
+                    .static_digest = Digest128{5, 6}.ToHex(),
+                    .steps = {.examples = kExamples, .size = kBatch}};
+  fields.spec.mutable_steps()->set_examples(kExamples);
+  fields.spec.mutable_steps()->set_size(kBatch);
+  for (int t = 0; t < 20; ++t) {
+    v1::TensorSpec& tensor = *fields.spec.add_tensors();
+    tensor.set_path(fmt::format("tensor_of_a_plan_{}", t));
+    tensor.set_kind("ragged_values");
+    tensor.set_packed_dtype("uint16");
+    tensor.set_delivered_dtype("int32");
+    tensor.set_dimension("nodes");
+    tensor.set_splits("node_splits");
   }
-  const std::string& static_digest() const override { return digest_; }
-  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
-    return StepArithmetic::Create(
-        {.examples = kExamples, .size = kBatch, .world_size = world_size});
-  }
-  Result<v1::Spec> Spec(std::uint32_t world_size) const override {
-    v1::Spec spec;
-    spec.mutable_steps()->set_examples(kExamples);
-    spec.mutable_steps()->set_size(kBatch);
-    spec.mutable_steps()->set_world_size(world_size);
-    for (int t = 0; t < 20; ++t) {
-      v1::TensorSpec& tensor = *spec.add_tensors();
-      tensor.set_path(fmt::format("tensor_of_a_plan_{}", t));
-      tensor.set_kind("ragged_values");
-      tensor.set_packed_dtype("uint16");
-      tensor.set_delivered_dtype("int32");
-      tensor.set_dimension("nodes");
-      tensor.set_splits("node_splits");
-    }
-    return spec;
-  }
-
- private:
-  const Fingerprint fingerprint_{kDatasetDigest, {3, 4}};
-  const std::vector<PlanDataset> datasets_{{kDataset, kDatasetDigest}};
-  const std::string canonical_ = "source=proof_states\n";
-  const std::string digest_ = Digest128{5, 6}.ToHex();
-};
+  return PlanFacts(std::move(fields));
+}
 
 class BenchCompiler final : public PlanCompiler {
  public:
   Result<std::shared_ptr<const PlanFacts>> Compile(const v1::PipelineText&) override {
-    return std::shared_ptr<const PlanFacts>(std::make_shared<BenchFacts>());
+    return std::make_shared<const PlanFacts>(BenchFacts());
   }
 };
 

@@ -14,8 +14,8 @@
 #include "common/base/result.h"
 #include "common/epoch/position.h"
 #include "millrace/v1/dispatcher.pb.h"
-#include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/plan_compiler.h"
+#include "server/plan/facts/plan_facts.h"
 
 namespace millrace::bench {
 

@@ -101,7 +101,7 @@ Result<Rate> BuildRate(const Options& options, const std::string& yaml) {
   PipelineSource source;
   source.yaml = yaml;
   MILLRACE_ASSIGN_OR_RETURN(const auto plan, library.Compile(source));
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(1));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(1));
   const auto scratch = plan->NewScratch();
   Rate total;
   MILLRACE_ASSIGN_OR_RETURN(Position at, steps.Start({0, 0}));

@@ -11,9 +11,9 @@
 
 #include "common/command_line/command_line.h"
 #include "server/catalog/product_kinds.h"
-#include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/plan_compiler.h"
 #include "server/kinds/coq/coq_dataset.h"
+#include "server/plan/facts/plan_facts.h"
 #include "server/plan/plan_library.h"
 #include "tests/bench/heap.h"
 #include "tests/bench/limits.h"
@@ -81,7 +81,7 @@ Result<Measured> Measure(PlanLibrary& library, const PipelineSource& source) {
     }
     now.build = Heap::held() - before - now.held;
     {
-      const std::shared_ptr<const PlanFacts> facts = MakePlanFacts(pipeline, *plan->outline());
+      const PlanFacts facts = *WithPipeline(plan->facts(), pipeline);
       plan.reset();
       now.facts = Heap::held() - before;
     }

@@ -117,7 +117,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input in(data, size);
   const Plan& plan = plans[in.Byte() % std::size(fuzz::kForms)];
   const std::uint32_t ranks = 1 + in.Byte() % fuzz::kMostRanks;
-  const Fingerprint& order = plan.order_fingerprint();
+  const Fingerprint& order = plan.facts().order_fingerprint();
   std::string text;
   for (const char c : in.rest()) c == '@' ? text += order.ToString() : text += c;
   const Result<Position> place = Cursor::PlaceIn(order, text);
@@ -127,7 +127,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                   "a wrong cursor is refused as such: " + place.status().message());
     return 0;
   }
-  const auto steps = plan.Steps(ranks);
+  const auto steps = plan.facts().Steps(ranks);
   if (!steps.ok()) return 0;  // the step of all ranks cannot be shared by so many
   fuzz::ReadFrom(plan, *steps, *place);
   return 0;

@@ -21,42 +21,21 @@ namespace millrace::test {
 
 class FakePlan final : public Plan {
  public:
-  explicit FakePlan(StepOptions steps, std::uint64_t seed = 1) : steps_(steps) {
-    fingerprint_ = {{1, 2}, {3, seed}};
+  explicit FakePlan(StepOptions steps, std::uint64_t seed = 1)
+      : steps_(steps), facts_(FactsOf(steps, seed)) {
     TensorSpec spec;
     spec.path = "example_id";
     spec.dtype = DType::kUint64;
     spec.dimension = "batch";
     spec.max = ~std::uint64_t{0} >> 1;
     tensors_ = {spec};
-    static_bytes_ = std::make_shared<const std::string>("static tables");
-    static_digest_ = Xxh3(*static_bytes_).ToHex();
   }
 
-  const Fingerprint& fingerprint() const override { return fingerprint_; }
-  const Fingerprint& order_fingerprint() const override { return fingerprint_; }
+  const PlanFacts& facts() const override { return facts_; }
   const std::vector<TensorSpec>& tensors() const override { return tensors_; }
   const ExpandSpec& expand() const override { return expand_; }
   const PlanCounts& counts() const override { return counts_; }
-  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
-    StepOptions options = steps_;
-    options.world_size = world_size;
-    return StepArithmetic::Create(options);
-  }
-  Result<v1::Spec> Spec(std::uint32_t world_size) const override {
-    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, Steps(world_size));
-    v1::Spec spec;
-    spec.mutable_steps()->set_examples(steps_.examples);
-    spec.mutable_steps()->set_size(steps_.size);
-    spec.mutable_steps()->set_global_size(steps_.global_size);
-    spec.mutable_steps()->set_keep(steps_.keep);
-    spec.mutable_steps()->set_world_size(world_size);
-    spec.set_steps_per_epoch(steps.StepsFrom(0));
-    spec.set_order_fingerprint(fingerprint_.ToString());
-    return spec;
-  }
   std::shared_ptr<const std::string> static_bytes() const override { return static_bytes_; }
-  const std::string& static_digest() const override { return static_digest_; }
   const PlannedOrder& planned_order() const override { return order_; }
   std::vector<ExampleId> ExamplesOf(std::uint64_t, ExampleRange units) const override {
     std::vector<ExampleId> examples;
@@ -78,7 +57,7 @@ class FakePlan final : public Plan {
       return OutOfRange("places beyond the epoch's " + std::to_string(steps_.examples));
     }
     MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer, BatchWriter::Create(tensors_, expand_, *pool_));
-    writer.Begin(fingerprint_, epoch, range.first, range.count);
+    writer.Begin(facts_.fingerprint(), epoch, range.first, range.count);
     for (std::uint32_t i = 0; i < range.count; ++i) {
       writer.AppendOne(0, static_cast<std::int64_t>(range.first + i));
       writer.EndExample(ExampleId(range.first + i));
@@ -153,14 +132,30 @@ class FakePlan final : public Plan {
     std::size_t failed_ MILLRACE_GUARDED_BY(mutex_) = ~std::size_t{0};
   };
 
+  static constexpr const char* kStaticBytes = "static tables";
+
+  static PlanFacts FactsOf(const StepOptions& steps, std::uint64_t seed) {
+    const Fingerprint fingerprint = {{1, 2}, {3, seed}};
+    PlanFields fields{.fingerprint = fingerprint,
+                      .order_fingerprint = fingerprint,
+                      .static_digest = Xxh3(std::string_view(kStaticBytes)).ToHex(),
+                      .steps = steps};
+    fields.spec.mutable_steps()->set_examples(steps.examples);
+    fields.spec.mutable_steps()->set_size(steps.size);
+    fields.spec.mutable_steps()->set_global_size(steps.global_size);
+    fields.spec.mutable_steps()->set_keep(steps.keep);
+    fields.spec.set_order_fingerprint(fingerprint.ToString());
+    return PlanFacts(std::move(fields));
+  }
+
   const StepOptions steps_;
+  const PlanFacts facts_;
   PlannedOrder order_;  // none
-  Fingerprint fingerprint_;
   std::vector<TensorSpec> tensors_;
   ExpandSpec expand_;
   PlanCounts counts_;
-  std::shared_ptr<const std::string> static_bytes_;
-  std::string static_digest_;
+  std::shared_ptr<const std::string> static_bytes_ =
+      std::make_shared<const std::string>(kStaticBytes);
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>();
 };
 

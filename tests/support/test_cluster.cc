@@ -41,17 +41,11 @@ class WatchedPlan final : public Plan {
               BuildCount builds)
       : plan_(std::move(plan)), clock_(std::move(clock)), time_(time), builds_(std::move(builds)) {}
 
-  const Fingerprint& fingerprint() const override { return plan_->fingerprint(); }
-  const Fingerprint& order_fingerprint() const override { return plan_->order_fingerprint(); }
+  const PlanFacts& facts() const override { return plan_->facts(); }
   const std::vector<TensorSpec>& tensors() const override { return plan_->tensors(); }
   const ExpandSpec& expand() const override { return plan_->expand(); }
   const PlanCounts& counts() const override { return plan_->counts(); }
-  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
-    return plan_->Steps(world_size);
-  }
-  Result<v1::Spec> Spec(std::uint32_t world_size) const override { return plan_->Spec(world_size); }
   std::shared_ptr<const std::string> static_bytes() const override { return plan_->static_bytes(); }
-  const std::string& static_digest() const override { return plan_->static_digest(); }
   const PlannedOrder& planned_order() const override { return plan_->planned_order(); }
   std::vector<ExampleId> ExamplesOf(std::uint64_t epoch, ExampleRange units) const override {
     return plan_->ExamplesOf(epoch, units);
@@ -341,7 +335,7 @@ std::vector<BatchRecord> TestCluster::Reference(std::uint64_t epoch, std::uint32
   PipelineSource source;
   source.yaml = pipeline_;
   const auto plan = library_->Compile(source);
-  const StepArithmetic steps = (*plan)->Steps(world_size).value();
+  const StepArithmetic steps = (*plan)->facts().Steps(world_size).value();
   const auto scratch = (*plan)->NewScratch();
   std::vector<BatchRecord> records;
   for (Position at{epoch, from}; at.epoch == epoch; at = steps.Next(at)) {

@@ -247,7 +247,7 @@ Status RunBatch(const BatchCommandOptions& options) {
     MILLRACE_ASSIGN_OR_RETURN(
         batch, plan->BatchOf(AllChunksOf(*plan->source(), ids), options.epoch, *scratch));
   } else {
-    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
+    MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.world_size));
     MILLRACE_ASSIGN_OR_RETURN(const ExampleRange range, RangeOf(options, steps));
     MILLRACE_ASSIGN_OR_RETURN(batch, plan->Batch(options.epoch, range, *scratch));
   }

@@ -126,7 +126,7 @@ Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
 Status Run(const CheckLogOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const auto plan, offline.Compile());
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const Position from, ParsePosition(options.from, 0));
   MILLRACE_ASSIGN_OR_RETURN(Position at, steps.Start(from));
   std::map<BatchKey, Json> logged;

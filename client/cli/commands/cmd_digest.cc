@@ -158,7 +158,7 @@ Status PrintAllExamples(LocalPlans& offline, std::uint64_t full) {
 
 Status PrintBatches(LocalPlans& offline, const DigestOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(Position at, StepsBegin(steps, options.from, *options.epoch));
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   Progress progress(fmt::format("epoch {}", *options.epoch), "batches",

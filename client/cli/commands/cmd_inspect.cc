@@ -72,7 +72,7 @@ Status InspectPlan(const InspectOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, DescribePlan(*plan, options.sample));
   std::fputs(text.c_str(), stdout);
   // A job of a pipeline without a step would do nothing.
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.sample.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.sample.world_size));
   return steps.Start({}).status();
 }
 

@@ -55,7 +55,7 @@ double PythonProcessBytes(const LocalPlans& plans) {
 Result<SizeFacts> Measure(const SizeArguments& options, const HostLimits& host) {
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.gpus));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.gpus));
   SizeFacts facts;
   // The bar begins with the first batch, after errors that stand in the way of all.
   std::unique_ptr<Progress> bar;

@@ -144,7 +144,7 @@ Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto epochs, ParseEpochs(options.epochs));
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->Steps(options.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
                             FindExample(*plan, options.branch, options.example));
   const std::vector<ExampleId> chunks = AllChunksOf(*plan->source(), {&id, 1});

@@ -8,8 +8,8 @@
 #include "common/operations/after_steps.h"
 #include "common/operations/graph_pad.h"
 #include "common/operations/pad.h"
+#include "common/parameters/parameter.h"
 #include "server/plan/text/canonical.h"
-#include "server/yaml/read_parameter.h"
 
 namespace millrace::cli {
 namespace {
@@ -25,9 +25,9 @@ std::string DescribeParameter(const Parameter& parameter, bool required) {
   std::string otherwise = "optional";
   if (required) {
     otherwise = "required";
-  } else if (parameter.default_value) {
+  } else if (parameter.has_default()) {
     otherwise =
-        fmt::format("default {}", FormatParamValue(parameter, *parameter.default_value));
+        fmt::format("default {}", FormatParamValue(parameter, parameter.default_value));
   }
   return fmt::format("  {}: {}\n      {}; {}\n", parameter.name, parameter.help,
                      Expected(parameter), otherwise);

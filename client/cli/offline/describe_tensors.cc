@@ -134,7 +134,7 @@ Result<std::vector<TensorCost>> MeasureTensors(const Plan& plan,
   BufferPool pool;
   MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer,
                             BatchWriter::Create(source.tensors(), source.expand(), pool));
-  writer.Begin(plan.fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
+  writer.Begin(plan.facts().fingerprint(), 0, 0, static_cast<std::uint32_t>(examples.size()));
   MILLRACE_RETURN_IF_ERROR(source.NewReader()->Append(examples, writer));
   MILLRACE_RETURN_IF_ERROR(writer.CheckComplete());
   const std::vector<Operand> operands = OperandsOf(source.tensors());

@@ -12,8 +12,8 @@
 #include "client/cli/offline/describe_order.h"
 #include "client/cli/progress.h"
 #include "common/batch/batch.h"
+#include "common/parameters/parameter.h"
 #include "server/plan/text/canonical.h"
-#include "server/yaml/read_parameter.h"
 
 namespace millrace::cli {
 namespace {
@@ -191,7 +191,7 @@ std::string DescribeEmptyRanks(const StepArithmetic& steps) {
 
 /// Steps of an epoch, and the first batch of rank 0.
 Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.facts().Steps(world_size));
   std::string text =
       fmt::format("steps          {} an epoch at world size {}, {} {} a step, {} left out\n",
                   steps.StepsFrom(0), world_size, steps.stride(),
@@ -206,7 +206,7 @@ Result<std::string> DescribeSteps(const Plan& plan, std::uint32_t world_size) {
                                                        : "examples";
   text += fmt::format("first batch    {} {}, {} bytes packed\n", batch->examples(), unit,
                       batch->payload().size());
-  if (const auto spec = plan.Spec(world_size); spec.ok() && spec->max_batch_bytes() > 0) {
+  if (const auto spec = plan.facts().Spec(world_size); spec.ok() && spec->max_batch_bytes() > 0) {
     text += fmt::format("largest batch  at most {} bytes packed\n", spec->max_batch_bytes());
   }
   return text;
@@ -274,7 +274,7 @@ std::string DescribeStages(const StageTable& table) {
 }
 
 Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options) {
-  std::string text = fmt::format("fingerprint    {}\n", plan.fingerprint().ToString());
+  std::string text = fmt::format("fingerprint    {}\n", plan.facts().fingerprint().ToString());
   text += DescribeCounts(plan.counts(), *plan.source(), *plan.planned_order().order);
   text += DescribeBuckets(plan.planned_order());
   text += DescribeBranches(plan);

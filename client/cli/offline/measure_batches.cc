@@ -128,7 +128,7 @@ Result<ExampleRange> DrawBatch(const StepArithmetic& steps, std::uint64_t number
 }
 
 Result<SampleFacts> MeasureBatches(const Plan& plan, const MeasureOptions& options) {
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.Steps(options.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan.facts().Steps(options.world_size));
   MILLRACE_RETURN_IF_ERROR(steps.Start({}).status());  // why an epoch has no step
   SampleFacts sample;
   const double base = MemoryBytes();

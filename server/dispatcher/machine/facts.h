@@ -20,7 +20,7 @@
 #include "millrace/v1/dispatcher.pb.h"
 #include "millrace/v1/journal.pb.h"
 #include "server/dispatcher/machine/list_size.h"
-#include "server/dispatcher/machine/plan_facts.h"
+#include "server/plan/facts/plan_facts.h"
 
 namespace millrace {
 

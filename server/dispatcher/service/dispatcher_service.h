@@ -29,13 +29,13 @@
 #include "common/transport/strand.h"
 #include "common/transport/stream.h"
 #include "server/dispatcher/machine/dispatcher_machine.h"
-#include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/machine/tally.h"
 #include "server/dispatcher/service/plan_compiler.h"
 #include "server/dispatcher/service/running_dispatcher.h"
 #include "server/dispatcher/service/server_stream.h"
 #include "server/dispatcher/service/task_queue.h"
 #include "server/dispatcher/service/trace_collector.h"
+#include "server/plan/facts/plan_facts.h"
 #include "server/state/state_store.h"
 
 namespace millrace {

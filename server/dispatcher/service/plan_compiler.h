@@ -9,10 +9,8 @@
 #include "common/base/result.h"
 #include "millrace/v1/common.pb.h"
 #include "server/dispatcher/machine/column_facts.h"
-#include "server/dispatcher/machine/plan_facts.h"
 #include "server/dispatcher/service/column_keeper.h"
-#include "server/plan/plan_outline.h"
-#include "server/plan/text/pipeline.h"
+#include "server/plan/facts/plan_facts.h"
 
 namespace millrace {
 
@@ -50,9 +48,5 @@ class PlanCompiler {
   /// Where the columns are kept; null: its plans never lack any.
   virtual std::shared_ptr<ColumnKeeper> column_keeper() { return nullptr; }
 };
-
-/// Makes the facts of a plan, from its outline and the pipeline that it was compiled from. Both are
-/// copied as far as they are needed.
-std::shared_ptr<const PlanFacts> MakePlanFacts(const Pipeline& pipeline, const PlanOutline& plan);
 
 }  // namespace millrace

@@ -7,9 +7,9 @@
 
 #include "common/base/hash.h"
 #include "common/base/json_text.h"
+#include "common/parameters/parameter.h"
+#include "common/parameters/parameter.h"
 #include "server/plan/text/mix_text.h"
-#include "server/yaml/read_parameter.h"
-#include "server/yaml/read_parameter.h"
 #include "server/plan/text/pipeline.h"
 
 namespace millrace {

@@ -8,10 +8,10 @@
 #include <fmt/ranges.h>
 
 #include "common/base/suggestion.h"
-#include "server/plan/text/tensor_keys.h"
-#include "server/yaml/read_parameter.h"
-#include "server/yaml/read_parameter.h"
+#include "common/parameters/parameter.h"
+#include "common/parameters/parameter.h"
 #include "server/plan/text/pipeline_parser.h"
+#include "server/plan/text/tensor_keys.h"
 
 namespace millrace {
 

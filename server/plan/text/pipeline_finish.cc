@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
+#include "common/parameters/parameter.h"
 #include "server/plan/text/canonical.h"
-#include "server/yaml/read_parameter.h"
 #include "server/plan/text/pipeline_parser.h"
 
 namespace millrace {

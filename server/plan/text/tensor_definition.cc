@@ -12,9 +12,9 @@
 #include "common/operations/after_steps.h"
 #include "common/tensor/tensor_word.h"
 #include "server/plan/text/tensor_keys.h"
-#include "server/yaml/read_parameter.h"
-#include "server/yaml/read_parameter.h"
 #include "server/source/tensors_part.h"
+#include "server/yaml/read_parameter.h"
+#include "server/yaml/read_parameter.h"
 
 namespace millrace {
 namespace {

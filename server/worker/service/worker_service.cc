@@ -446,7 +446,7 @@ Result<StaticBytes> WorkerService::OnGetStatic(const std::string& fingerprint, c
     plan = entry->plan;
   }
   // The plan makes the bytes now, which may take long. So this is outside the lock.
-  return StaticBytes{plan->static_digest(), plan->static_bytes()};
+  return StaticBytes{plan->facts().static_digest(), plan->static_bytes()};
 }
 
 }  // namespace millrace

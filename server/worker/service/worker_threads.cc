@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "server/plan/plan_outline.h"
+#include "server/plan/facts/plan_facts.h"
 #include "server/worker/service/builder.h"
 #include "server/worker/service/worker_service.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 /// The difference from the host of the dispatcher, whose lines about code of plugins are `theirs`.
 std::string WhyCompilesElse(const Plan& plan, const std::string& theirs) {
-  const std::string ours = plan.outline() == nullptr ? std::string() : plan.outline()->code();
+  const std::string ours = plan.facts().code();
   std::istringstream here(ours);
   std::istringstream there(theirs);
   for (std::string a, b; ours != theirs;) {
@@ -44,11 +44,10 @@ Result<WorkerMachine::ReadyPlan> Compile(PlanProvider& provider, const v1::PlanS
   ready.plan = *plan;
   ready.by_row = (*plan)->by_row();
   ready.pools = (*plan)->pools();
-  ready.static_digest = (*plan)->static_digest();
-  ready.fingerprint = (*plan)->fingerprint().ToString();
+  ready.static_digest = (*plan)->facts().static_digest();
+  ready.fingerprint = (*plan)->facts().fingerprint().ToString();
   ready.difference = WhyCompilesElse(**plan, spec.code());
-  if (spec.asked() && (*plan)->outline() != nullptr)
-    (*plan)->outline()->ToProto(ready.answer.emplace().mutable_outline());
+  if (spec.asked()) *ready.answer.emplace().mutable_outline() = (*plan)->facts().ToProto();
   return ready;
 }
 

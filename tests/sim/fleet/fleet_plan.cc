@@ -13,43 +13,6 @@ constexpr Digest128 kDatasetDigest{0x1234567890abcdef, 0xfedcba0987654321};
 constexpr std::uint64_t kExamples = 1'000'000'000'000;
 constexpr const char* kPipeline = "job={} bytes={} window={}";
 
-class FleetPlan final : public PlanFacts {
- public:
-  FleetPlan(std::uint64_t job, std::uint64_t batch_bytes, std::uint64_t window_units)
-      : fingerprint_{kDatasetDigest, {job + 1, 4}},
-        batch_bytes_(batch_bytes),
-        window_units_(window_units) {}
-
-  const Fingerprint& fingerprint() const override { return fingerprint_; }
-  const Fingerprint& order_fingerprint() const override { return fingerprint_; }
-  const std::vector<PlanDataset>& datasets() const override { return datasets_; }
-  const std::string& canonical_text() const override { return canonical_; }
-  const std::string& code() const override { return code_; }
-  const std::string& static_digest() const override { return digest_; }
-  std::uint64_t window_units() const override { return window_units_; }
-  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
-    return StepArithmetic::Create({.examples = kExamples, .size = 1, .world_size = world_size});
-  }
-  Result<v1::Spec> Spec(std::uint32_t world_size) const override {
-    v1::Spec spec;
-    spec.mutable_steps()->set_examples(kExamples);
-    spec.mutable_steps()->set_size(1);
-    spec.mutable_steps()->set_world_size(world_size);
-    spec.set_max_batch_bytes(batch_bytes_);
-    spec.set_window_units(window_units_);
-    return spec;
-  }
-
- private:
-  const Fingerprint fingerprint_;
-  const std::uint64_t batch_bytes_;
-  const std::uint64_t window_units_;
-  const std::vector<PlanDataset> datasets_{{kFleetDataset, kDatasetDigest}};
-  const std::string canonical_ = "source=proof_states\n";
-  const std::string code_;
-  const std::string digest_ = Digest128{5, 6}.ToHex();
-};
-
 }  // namespace
 
 v1::DatasetState FleetDataset() {
@@ -75,7 +38,18 @@ std::shared_ptr<const PlanFacts> CompileFleetPlan(const v1::PipelineText& pipeli
   unsigned long long bytes = 0;
   unsigned long long window = 0;
   std::sscanf(pipeline.yaml().c_str(), "job=%llu bytes=%llu window=%llu", &job, &bytes, &window);
-  return std::make_shared<FleetPlan>(job, bytes, window);
+  const Fingerprint fingerprint{kDatasetDigest, {job + 1, 4}};
+  PlanFields fields{.fingerprint = fingerprint,
+                    .order_fingerprint = fingerprint,
+                    .datasets = {{kFleetDataset, kDatasetDigest}},
+                    .canonical_text = "source=proof_states\n",
+                    .static_digest = Digest128{5, 6}.ToHex(),
+                    .steps = {.examples = kExamples, .size = 1}};
+  fields.spec.mutable_steps()->set_examples(kExamples);
+  fields.spec.mutable_steps()->set_size(1);
+  fields.spec.set_max_batch_bytes(bytes);
+  fields.spec.set_window_units(window);
+  return std::make_shared<const PlanFacts>(std::move(fields));
 }
 
 }  // namespace millrace::sim

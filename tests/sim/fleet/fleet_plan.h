@@ -10,7 +10,7 @@
 #include "common/base/ids.h"
 #include "millrace/v1/common.pb.h"
 #include "millrace/v1/dispatcher.pb.h"
-#include "server/dispatcher/machine/plan_facts.h"
+#include "server/plan/facts/plan_facts.h"
 #include "tests/sim/fleet/fleet_setup.h"
 
 namespace millrace::sim {

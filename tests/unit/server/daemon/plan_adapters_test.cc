@@ -116,10 +116,10 @@ TEST_CASE("a dispatcher's facts are those of the plan, kept alive or not", "[ada
   for (const bool keep_plans : {false, true}) {
     const auto facts = MakePlanCompiler(of.library, keep_plans)->Compile(Text(kPipeline));
     REQUIRE(facts.ok());
-    CHECK((*facts)->fingerprint() == plan->fingerprint());
+    CHECK((*facts)->fingerprint() == plan->facts().fingerprint());
     REQUIRE((*facts)->datasets().size() == 1);
     CHECK((*facts)->datasets()[0].id == "d");
-    CHECK((*facts)->datasets()[0].digest == plan->fingerprint().dataset);
+    CHECK((*facts)->datasets()[0].digest == plan->facts().fingerprint().dataset);
   }
 }
 
@@ -132,8 +132,7 @@ TEST_CASE("the facts of a plan that another process has compiled are those of on
   const auto plan =
       of.library->Compile(PipelineSource{.yaml = kPipeline, .overrides = {"batch.remainder=drop"}})
           .value();
-  v1::PlanOutline outline;
-  plan->outline()->ToProto(&outline);
+  v1::PlanOutline outline = plan->facts().ToProto();
   const auto read = compiler->Read(text, outline).value();
   CHECK(read->fingerprint() == here->fingerprint());
   CHECK(read->order_fingerprint() == here->order_fingerprint());

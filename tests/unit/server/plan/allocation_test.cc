@@ -13,8 +13,8 @@
 #include "server/kinds/coq/coq_kind.h"
 #include "server/kinds/coq/coq_parts.h"
 #include "server/kinds/coq/generator/generator.h"
+#include "server/plan/facts/plan_facts.h"
 #include "server/plan/plan_library.h"
-#include "server/plan/plan_outline.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
@@ -100,7 +100,7 @@ struct Proofs {
 };
 
 /// The memory that a compiled plan holds, without its dataset.
-std::uint64_t BytesOfPlan(const Proofs& proofs, const PlanParts& parts, bool outline_only) {
+std::uint64_t BytesOfPlan(const Proofs& proofs, const PlanParts& parts, bool facts_only) {
   PlanLibraryOptions options;
   options.kinds = ProductKinds();
   options.datasets["d"].dir = proofs.dir.path();
@@ -112,8 +112,8 @@ std::uint64_t BytesOfPlan(const Proofs& proofs, const PlanParts& parts, bool out
   auto plan = library.Compile(parts, "d", {2, 2}, {2, 2});
   REQUIRE(plan.ok());
   REQUIRE((*plan)->counts().selected > 1'000);
-  if (!outline_only) return held_bytes - before;
-  const auto outline = std::make_shared<const PlanOutline>(*(*plan)->outline());
+  if (!facts_only) return held_bytes - before;
+  const auto facts = std::make_shared<const PlanFacts>((*plan)->facts());
   plan->reset();
   return held_bytes - before;
 }

@@ -40,7 +40,7 @@ using Batches = std::vector<std::shared_ptr<const PackedBatch>>;
 /// The batches of an epoch for some ranks, in the order of steps and ranks.
 Batches BatchesOf(const Plan& plan, std::uint64_t epoch, std::uint32_t world_size = 1) {
   Batches batches;
-  const StepArithmetic steps = *plan.Steps(world_size);
+  const StepArithmetic steps = *plan.facts().Steps(world_size);
   const auto scratch = plan.NewScratch();
   for (Position at{epoch, 0}; at.epoch == epoch; at = steps.Next(at)) {
     for (std::uint32_t rank = 0; rank < world_size; ++rank) {
@@ -289,7 +289,7 @@ TEST_CASE("all chunks of an example that is dropped are dropped in their places"
   const std::string more = "shuffle: {}\nbatch: {size: 8, remainder: keep}\n";
   const auto whole = plans.MustCompile(Cut(10, 10) + more);
   const auto some = plans.MustCompile(Cut(10, 10) + more + "exclude: {examples: [3, 99]}\n");
-  CHECK(some->order_fingerprint() == whole->order_fingerprint());
+  CHECK(some->order_fingerprint() == whole->facts().order_fingerprint());
   const auto all = BatchesOf(*whole, 0);
   const auto left = BatchesOf(*some, 0);
   std::map<std::uint64_t, std::uint64_t> dropped;
@@ -344,7 +344,7 @@ TEST_CASE("a source without examples has no chunks", "[plan][chunk]") {
   ChunkPlans plans({});
   const auto plan = plans.MustCompile(Cut(4, 2) + "batch: {size: 3}\n");
   CHECK(plan->source()->examples() == 0);
-  CHECK(plan->Steps(1)->Start({}).status().code() == StatusCode::kFailedPrecondition);
+  CHECK(plan->facts().Steps(1)->Start({}).status().code() == StatusCode::kFailedPrecondition);
   CHECK(plans.ErrorOf(Cut(4, 2) + "batch: {bucket: {by: run.length, count: 2, size: 3}}\n")
             .find("an epoch has no batch: of 0 selected examples") != std::string::npos);
 }

@@ -164,7 +164,7 @@ TEST_CASE("every example of an epoch has one place, and is found there again", "
 
 TEST_CASE("an example lies in the batch that step arithmetic says", "[plan]") {
   const auto plan = MakePlan(Singles(101), "batch: {size: 6, remainder: keep}\nshuffle: {}\n");
-  const StepArithmetic steps = *plan->Steps(4);
+  const StepArithmetic steps = *plan->facts().Steps(4);
   const auto scratch = plan->NewScratch();
   for (const std::uint64_t from : {0u, 30u}) {
     const Position begin{2, from};

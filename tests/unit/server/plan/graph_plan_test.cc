@@ -130,7 +130,7 @@ TEST_CASE("features and targets are named by the pipeline, and are part of its d
   CHECK(features.spec.inner == std::vector<std::uint64_t>{2});
   CHECK(features.rows == places[*(*batch)->Find("node")].rows);
   CHECK(places[*(*batch)->Find("target/y")].rows == 100);
-  CHECK(plan->fingerprint() != world.MustCompile("{roots: train}")->fingerprint());
+  CHECK(plan->facts().fingerprint() != world.MustCompile("{roots: train}")->fingerprint());
   // The order of the names means nothing, and null takes a key away.
   const auto named = [&](const std::string& names) {
     return world.MustCompile("{roots: train}", "targets: " + names + "\n")->fingerprint();
@@ -286,7 +286,7 @@ TEST_CASE("an override takes the features of a pipeline away", "[graph_plan]") {
   pipeline.overrides = {"features=null"};
   const auto plan = world.library->Compile(pipeline);
   REQUIRE(plan.ok());
-  CHECK((*plan)->fingerprint() == world.MustCompile("{roots: train}")->fingerprint());
+  CHECK((*plan)->facts().fingerprint() == world.MustCompile("{roots: train}")->fingerprint());
 }
 
 TEST_CASE("a hash split of roots goes by node", "[graph_plan]") {

@@ -88,7 +88,7 @@ struct MixedRow {
 /// The rows of an epoch, in order.
 std::vector<MixedRow> RowsOfEpoch(const Plan& plan, std::uint64_t epoch, std::uint32_t world_size) {
   std::vector<MixedRow> rows;
-  const StepArithmetic steps = *plan.Steps(world_size);
+  const StepArithmetic steps = *plan.facts().Steps(world_size);
   const auto scratch = plan.NewScratch();
   for (Position at{epoch, 0}; at.epoch == epoch; at = steps.Next(at)) {
     for (std::uint32_t rank = 0; rank < world_size; ++rank) {

@@ -78,7 +78,7 @@ inline std::vector<std::shared_ptr<const PackedBatch>> ReadEpoch(const Plan& pla
                                                                  std::uint64_t epoch,
                                                                  std::uint32_t world_size) {
   std::vector<std::shared_ptr<const PackedBatch>> batches;
-  const StepArithmetic steps = *plan.Steps(world_size);
+  const StepArithmetic steps = *plan.facts().Steps(world_size);
   const auto scratch = plan.NewScratch();
   for (Position at{epoch, 0}; at.epoch == epoch; at = steps.Next(at)) {
     for (std::uint32_t rank = 0; rank < world_size; ++rank) {

@@ -54,7 +54,7 @@ TEST_CASE("a step over whole batches has one for each rank", "[plan][bucket]") {
   NumberPlans numbers(Scattered());
   const auto plan =
       numbers.MustCompile("batch: {bucket: {by: value, bounds: [49, 99], size: 10}}\n");
-  const v1::Spec spec = *plan->Spec(4);
+  const v1::Spec spec = *plan->facts().Spec(4);
   CHECK(spec.steps().examples() == 30);
   CHECK(spec.steps().size() == 1);
   CHECK(spec.steps().unit_rows() == 10);
@@ -225,9 +225,9 @@ TEST_CASE("an example that is excluded is dropped in its place", "[plan][exclude
   const std::string more = "shuffle: {}\nbatch: {size: 8, remainder: keep}\n";
   const auto whole = numbers.MustCompile(more);
   const auto some = numbers.MustCompile(more + "exclude: {examples: [299, 7, 8, 7]}\n");
-  CHECK(some->order_fingerprint() == whole->order_fingerprint());
-  CHECK_FALSE(some->fingerprint() == whole->fingerprint());
-  const StepArithmetic steps = *whole->Steps(1);
+  CHECK(some->order_fingerprint() == whole->facts().order_fingerprint());
+  CHECK_FALSE(some->fingerprint() == whole->facts().fingerprint());
+  const StepArithmetic steps = *whole->facts().Steps(1);
   const auto some_scratch = some->NewScratch();
   const auto whole_scratch = whole->NewScratch();
   std::set<std::uint64_t> dropped;

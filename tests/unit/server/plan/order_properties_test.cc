@@ -224,12 +224,12 @@ TEST_CASE("a plan of any form goes on at any unit with another world size", "[pl
     const std::uint64_t epoch = AnEpoch();
     const auto scratch = plan.NewScratch();
     Examples read;
-    std::string cursor = Cursor{{{plan.order_fingerprint(), {epoch, 0}}}}.ToString();
+    std::string cursor = Cursor{{{plan.facts().order_fingerprint(), {epoch, 0}}}}.ToString();
     std::uint64_t left_out = 0;
     for (;;) {
-      const Position wanted = Cursor::PlaceIn(plan.order_fingerprint(), cursor).value();
+      const Position wanted = Cursor::PlaceIn(plan.facts().order_fingerprint(), cursor).value();
       if (wanted.epoch != epoch) break;
-      const auto steps = plan.Steps(AnyWorld(any.form));
+      const auto steps = plan.facts().Steps(AnyWorld(any.form));
       RC_PRE(steps.ok());
       const auto start = steps->Start(wanted);
       RC_PRE(start.ok());  // drop may leave no step for so many ranks in any epoch
@@ -246,7 +246,7 @@ TEST_CASE("a plan of any form goes on at any unit with another world size", "[pl
         }
         at = steps->Next(at);
       }
-      cursor = Cursor{{{plan.order_fingerprint(), at}}}.ToString();
+      cursor = Cursor{{{plan.facts().order_fingerprint(), at}}}.ToString();
     }
     const Order& order = *plan.planned_order().order;
     RC_ASSERT(left_out == 0 || !any.form.keep);

@@ -114,7 +114,7 @@ TEST_CASE("a dataset with a damaged file serves only plans that exclude it", "[l
   CHECK(refused.message().find("`exclude: {files: [\"b.bin\"]}`") != std::string::npos);
   const auto plan = library.Compile(TextOfPipeline("exclude: {files: [b.bin]}\n"));
   REQUIRE(plan.ok());
-  CHECK((*plan)->order_fingerprint() == before);
+  CHECK((*plan)->facts().order_fingerprint() == before);
   CHECK(library.GetStatus("d")->damaged_files == std::vector<std::string>{"b.bin"});
 }
 

@@ -116,7 +116,7 @@ class PluginPlans {
   std::unique_ptr<PlanLibrary> library_;
 };
 
-std::string OrderOf(const Plan& plan) { return plan.order_fingerprint().ToString(); }
+std::string OrderOf(const Plan& plan) { return plan.facts().order_fingerprint().ToString(); }
 
 TEST_CASE("a plan draws from the plugin that its source names", "[plugin_plan]") {
   PluginPlans plans;

@@ -7,10 +7,10 @@
 #include "server/kinds/coq/coq_columns.h"
 #include "server/kinds/coq/coq_parts.h"
 #include "server/plan/stage_table.h"
-#include "server/yaml/read_parameter.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
+#include "server/yaml/read_parameter.h"
 #include "tests/unit/server/plan/every_stage.h"
 
 namespace millrace::test {

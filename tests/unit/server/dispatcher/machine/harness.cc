@@ -12,54 +12,24 @@
 namespace millrace::test {
 namespace {
 
-class FakeFacts final : public PlanFacts {
- public:
-  FakeFacts(std::vector<PlanDataset> datasets, std::vector<v1::Branch> branches, std::string text,
-            StepOptions steps, std::uint64_t window)
-      : datasets_(std::move(datasets)),
-        branches_(std::move(branches)),
-        text_(std::move(text)),
-        steps_(steps),
-        window_(window) {
-    std::vector<Digest128> digests;
-    for (const PlanDataset& dataset : datasets_) digests.push_back(dataset.digest);
-    fingerprint_ = {JointDigest(digests), Xxh3(text_)};
-  }
-  const Fingerprint& fingerprint() const override { return fingerprint_; }
-  const Fingerprint& order_fingerprint() const override { return fingerprint_; }
-  const std::vector<PlanDataset>& datasets() const override { return datasets_; }
-  const std::string& canonical_text() const override { return text_; }
-  const std::string& code() const override {
-    static const std::string none;
-    return none;
-  }
-  const std::string& static_digest() const override { return static_digest_; }
-  std::uint64_t window_units() const override { return window_; }
-  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
-    StepOptions options = steps_;
-    options.world_size = world_size;
-    return StepArithmetic::Create(options);
-  }
-  Result<v1::Spec> Spec(std::uint32_t world_size) const override {
-    v1::Spec spec;
-    ToProto(steps_, spec.mutable_steps());
-    spec.set_max_batch_bytes(2000);
-    spec.add_drop_reasons("torn");  // a reason of the dataset's kind alone
-    spec.mutable_steps()->set_world_size(world_size);
-    spec.mutable_branches()->Assign(branches_.begin(), branches_.end());
-    spec.set_window_units(window_);
-    return spec;
-  }
-
- private:
-  std::vector<PlanDataset> datasets_;
-  std::vector<v1::Branch> branches_;
-  std::string text_;
-  StepOptions steps_;
-  std::uint64_t window_;
-  Fingerprint fingerprint_;
-  std::string static_digest_ = std::string(32, '5');
-};
+PlanFacts FakeFacts(std::vector<PlanDataset> datasets, const std::vector<v1::Branch>& branches,
+                    const std::string& text, const StepOptions& steps, std::uint64_t window) {
+  std::vector<Digest128> digests;
+  for (const PlanDataset& dataset : datasets) digests.push_back(dataset.digest);
+  const Fingerprint fingerprint = {JointDigest(digests), Xxh3(text)};
+  PlanFields fields{.fingerprint = fingerprint,
+                    .order_fingerprint = fingerprint,
+                    .datasets = std::move(datasets),
+                    .canonical_text = text,
+                    .static_digest = std::string(32, '5'),
+                    .steps = steps};
+  ToProto(steps, fields.spec.mutable_steps());
+  fields.spec.set_max_batch_bytes(2000);
+  fields.spec.add_drop_reasons("torn");  // a reason of the dataset's kind alone
+  fields.spec.mutable_branches()->Assign(branches.begin(), branches.end());
+  fields.spec.set_window_units(window);
+  return PlanFacts(std::move(fields));
+}
 
 /// The branches of a mix from the text of `branches=`, with the rows of an epoch of `examples`.
 std::vector<v1::Branch> ToBranches(const std::string& text, std::uint64_t examples) {
@@ -131,7 +101,7 @@ Result<std::shared_ptr<const PlanFacts>> CompileFake(
     const auto found = contents.find(id);
     datasets.push_back({id, Xxh3(found == contents.end() ? id : found->second)});
   }
-  return std::shared_ptr<const PlanFacts>(std::make_shared<FakeFacts>(
+  return std::make_shared<const PlanFacts>(FakeFacts(
       std::move(datasets),
       options.contains("branches") ? ToBranches(options["branches"], number("examples"))
                                    : std::vector<v1::Branch>(),

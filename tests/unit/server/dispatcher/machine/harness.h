@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "server/dispatcher/machine/dispatcher_machine.h"
-#include "server/dispatcher/machine/plan_facts.h"
+#include "server/plan/facts/plan_facts.h"
 
 namespace millrace::test {
 

@@ -45,51 +45,6 @@ Result<v1::EndJobResponse> EndJob(Harness& h, const std::string& job) {
   return result;
 }
 
-/// A plan that counts how often somebody asks for its datasets.
-class CountedPlan final : public PlanFacts {
- public:
-  explicit CountedPlan(std::shared_ptr<const PlanFacts> plan) : plan_(std::move(plan)) {}
-  const Fingerprint& fingerprint() const override { return plan_->fingerprint(); }
-  const Fingerprint& order_fingerprint() const override { return plan_->order_fingerprint(); }
-  const std::vector<PlanDataset>& datasets() const override {
-    ++asked;
-    return plan_->datasets();
-  }
-  const std::string& canonical_text() const override { return plan_->canonical_text(); }
-  const std::string& code() const override { return plan_->code(); }
-  const std::string& static_digest() const override { return plan_->static_digest(); }
-  Result<StepArithmetic> Steps(std::uint32_t world_size) const override {
-    return plan_->Steps(world_size);
-  }
-  Result<v1::Spec> Spec(std::uint32_t world_size) const override { return plan_->Spec(world_size); }
-
-  mutable int asked = 0;
-
- private:
-  const std::shared_ptr<const PlanFacts> plan_;
-};
-
-TEST_CASE("a status compares each worker with plans, not with each session of them", "[operator]") {
-  Harness h;
-  h.hold_compiles = true;
-  for (int i = 0; i < 10; ++i) h.AddWorker("w" + std::to_string(i));
-  std::vector<StreamId> streams;
-  for (std::uint32_t rank = 0; rank < 20; ++rank) {
-    streams.push_back(
-        h.Attach({.rank = rank, .world_size = 20, .nonce = static_cast<char>('a' + rank)}));
-  }
-  REQUIRE(h.compiles.size() == 1);
-  const auto plan = std::make_shared<CountedPlan>(*CompileFake(h.compiles.front().pipeline));
-  h.Do(h.dispatcher->OnPlanCompiled(h.compiles.front().key, std::shared_ptr<const PlanFacts>(plan),
-                                    h.now));
-  for (const StreamId stream : streams) REQUIRE(h.WelcomeOn(stream) != nullptr);
-  plan->asked = 0;
-  const v1::ServiceStatus status = StatusOf(h);
-  CHECK(status.workers_size() == 10);
-  CHECK(status.consumers_size() == 20);
-  CHECK(plan->asked == 10);
-}
-
 TEST_CASE("a status that is built in steps is that of one step", "[status]") {
   Harness h;
   std::vector<StreamId> workers;

@@ -246,8 +246,8 @@ TEST_CASE("an excluded file's examples, and those that would read it, are droppe
   }
   // In b, only the constant is dropped whose term names a constructor of a.
   CHECK(dropped == Numbers{0, 1, 2, 3, 5});
-  CHECK(plan->order_fingerprint() == all->order_fingerprint());
-  CHECK(plan->fingerprint() != all->fingerprint());
+  CHECK(plan->facts().order_fingerprint() == all->order_fingerprint());
+  CHECK(plan->facts().fingerprint() != all->fingerprint());
   const auto scratch = all->NewScratch();
   const auto failed = all->Batch(0, {0, 8}, *scratch);
   CHECK(failed.status().code() == StatusCode::kDataLoss);
@@ -433,7 +433,7 @@ TEST_CASE("static tables are written as protobuf serializes them", "[coq]") {
       v1::Static tables;
       REQUIRE(tables.ParseFromString(*bytes));
       CHECK(tables.SerializeAsString() == *bytes);
-      CHECK(Xxh3(*bytes).ToHex() == plan->static_digest());
+      CHECK(Xxh3(*bytes).ToHex() == plan->facts().static_digest());
     }
   }
 }
@@ -443,7 +443,7 @@ TEST_CASE("a spec describes the tables of its plan, with their digests", "[coq]"
   PlanLibrary library(At(generated.dir.path()), MakeNullLogger());
   for (const char* name : {"proof_states", "definitions"}) {
     const auto plan = MustCompile(library, Yaml("", name));
-    const v1::Spec spec = *plan->Spec(1);
+    const v1::Spec spec = *plan->facts().Spec(1);
     const std::vector<TableSpec> specs = *TablesOf(spec);
     const NamedTables tables = *DecodeTables(*plan->static_bytes());
     CHECK(CheckTables(tables, specs).ok());

@@ -24,7 +24,7 @@ using EpochBytes = std::vector<std::vector<std::byte>>;
 inline EpochBytes TwoEpochs(const Plan& plan) {
   EpochBytes all;
   const auto scratch = plan.NewScratch();
-  const auto steps = plan.Steps(1);
+  const auto steps = plan.facts().Steps(1);
   REQUIRE(steps.ok());
   Position at = *steps->Start({0, 0});
   while (at.epoch < 2) {

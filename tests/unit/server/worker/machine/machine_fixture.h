@@ -44,8 +44,8 @@ struct Machine {
     state.Start(now);
     Say({});
     state.OnPlan(
-        plan->fingerprint().ToString(),
-        WorkerMachine::ReadyPlan{plan, plan->static_digest(), plan->fingerprint().ToString(), ""},
+        plan->facts().fingerprint().ToString(),
+        WorkerMachine::ReadyPlan{plan, plan->facts().static_digest(), plan->facts().fingerprint().ToString(), ""},
         now);
     REQUIRE(state.OnStreamOpened(kStream, {"consumer"}).ok());
     state.TakeActions();
@@ -56,14 +56,14 @@ struct Machine {
   void Say(v1::WorkResponse response) {
     response.set_term(5);
     response.mutable_id()->set_n(1);
-    response.add_plans()->set_fingerprint(plan->fingerprint().ToString());
+    response.add_plans()->set_fingerprint(plan->facts().fingerprint().ToString());
     state.OnWorkResponse(1, response, now);
   }
 
   /// A list that asks for the first steps of an epoch.
   v1::WantList List(std::uint32_t steps) const {
     v1::WantList list;
-    list.set_fingerprint(plan->fingerprint().ToString());
+    list.set_fingerprint(plan->facts().fingerprint().ToString());
     list.set_protocol(kProtocol);
     list.set_world_size(1);
     list.set_credit_bytes(1000);

@@ -35,7 +35,7 @@ TEST_CASE("a plan that the dispatcher asks for is answered, and served to nobody
   v1::WorkResponse response;
   response.set_term(5);
   response.mutable_id()->set_n(1);
-  response.add_plans()->set_fingerprint(m.plan->fingerprint().ToString());
+  response.add_plans()->set_fingerprint(m.plan->facts().fingerprint().ToString());
   v1::PlanSpec& asked = *response.add_plans();
   asked.set_fingerprint("question 5.1");
   asked.set_asked(true);
@@ -91,10 +91,10 @@ TEST_CASE("a want list that is refused replaces the one before as well", "[worke
   v1::WorkResponse response;
   response.set_term(5);
   response.mutable_id()->set_n(1);
-  response.add_plans()->set_fingerprint(m.plan->fingerprint().ToString());
+  response.add_plans()->set_fingerprint(m.plan->facts().fingerprint().ToString());
   response.mutable_plans(0)->set_asked(true);
   m.state.OnWorkResponse(1, response, m.now);
-  REQUIRE(m.state.FindReady(m.plan->fingerprint().ToString()) == nullptr);
+  REQUIRE(m.state.FindReady(m.plan->facts().fingerprint().ToString()) == nullptr);
   m.WantsOf(kStream, 2);
   m.Act();
   CHECK(m.refused == std::set<WorkerMachine::StreamId>{kStream});
@@ -144,7 +144,7 @@ TEST_CASE("a batch of a plan that failed meanwhile is sent to nobody", "[worker]
   m.AddTwin();
   const std::optional<BuildQueue::Task> task = m.state.NextBuild(m.now);
   REQUIRE(task);
-  m.state.OnPlan(m.plan->fingerprint().ToString(), DataLoss("a.bin is bad"), m.now);
+  m.state.OnPlan(m.plan->facts().fingerprint().ToString(), DataLoss("a.bin is bad"), m.now);
   m.state.OnBuilt(*task, nullptr, 100, 0.001, {}, m.now);
   m.Act();
   CHECK(m.sent.empty());

@@ -16,9 +16,9 @@ struct Slicing : Machine {
     none.mutable_id()->set_n(1);
     state.OnWorkResponse(1, none, now);
     Say({});
-    state.OnPlan(plan->fingerprint().ToString(),
-                 WorkerMachine::ReadyPlan{plan, plan->static_digest(),
-                                          plan->fingerprint().ToString(), "", std::nullopt, true,
+    state.OnPlan(plan->facts().fingerprint().ToString(),
+                 WorkerMachine::ReadyPlan{plan, plan->facts().static_digest(),
+                                          plan->facts().fingerprint().ToString(), "", std::nullopt, true,
                                           std::move(pools)},
                  now);
     Act();
@@ -201,7 +201,7 @@ TEST_CASE("slices of a plan that is gone may end at any time", "[worker][slices]
   const auto own = m.state.NextSlice(task);
   const auto help = m.state.NextHelp(true, m.now);
   REQUIRE((own && help));
-  m.state.OnPlan(m.plan->fingerprint().ToString(), DataLoss("b.bin was written to"), m.now);
+  m.state.OnPlan(m.plan->facts().fingerprint().ToString(), DataLoss("b.bin was written to"), m.now);
   m.Act();
   m.End(*help);
   m.state.OnLeft(m.now);

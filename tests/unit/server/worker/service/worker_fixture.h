@@ -113,7 +113,7 @@ struct Fixture {
   std::shared_ptr<FakeProvider> provider = std::make_shared<FakeProvider>();
   std::shared_ptr<WorkerService> worker;
   test::Accepted<v1::WorkRequest, v1::WorkResponse> work;
-  std::string fingerprint = provider->plan->fingerprint().ToString();
+  std::string fingerprint = provider->plan->facts().fingerprint().ToString();
   std::uint64_t plays = 0;
 
   std::atomic<std::uint64_t> memory_used = 0;

@@ -34,9 +34,9 @@ TEST_CASE("a plan is compiled when the dispatcher asks, and said to be ready", "
   auto ready = f.WaitReport(
       [](const auto& r) { return r.plans_size() == 1 && r.plans(0).phase() == v1::READY; });
   REQUIRE(ready);
-  CHECK(ready->plans(0).static_digest() == f.provider->plan->static_digest());
+  CHECK(ready->plans(0).static_digest() == f.provider->plan->facts().static_digest());
   CHECK(f.worker->OnGetStatic(f.fingerprint, {"peer"})->digest ==
-        f.provider->plan->static_digest());
+        f.provider->plan->facts().static_digest());
   CHECK(f.worker->OnGetStatic("other", {"peer"}).status().code() == StatusCode::kNotFound);
 }
 
