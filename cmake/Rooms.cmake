@@ -228,7 +228,7 @@ millrace_module(plan_order server/plan/order
   HOT balance_order.cc bucket_order.cc chunked_reader.cc elias_fano.cc mix_order.cc place_order.cc
       runs.cc)
 
-# The graph of tensors, cut at its waist, and functions of plugins.
+# The graph of tensors, cut at its transfer cut, and functions of plugins.
 millrace_module(plan_tensors server/plan/tensors
   MODULES base system tensor operations batch_layout batch operands plugin_files plugin_reply
           plugin_process plugin source

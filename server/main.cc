@@ -33,7 +33,7 @@
 #include "server/catalog/product_kinds.h"
 #include "server/daemon/config_file.h"
 #include "server/daemon/daemon.h"
-#include "server/daemon/last_words.h"
+#include "server/daemon/fatal_handler.h"
 #include "server/daemon/option_flags.h"
 #include "server/daemon/options.h"
 #include "server/daemon/service_manager.h"

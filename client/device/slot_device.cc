@@ -123,7 +123,7 @@ class SlotDevice final : public Device {
     ExpandProgram expand;
     ComputeProgram compute;
     // The error word, and then the tables that are copied behind the tensors of the slot.
-    std::shared_ptr<Buffer> desk;
+    std::shared_ptr<Buffer> staging;
     std::size_t compute_tasks_at = 0;  // among the tables, which begin with those of `expand`
     std::size_t splits_at = 0;
     std::size_t table_bytes = 0;
@@ -209,9 +209,9 @@ Result<SlotDevice::Work> SlotDevice::Prepare(const PackedBatch& packed,
   work.compute_tasks_at = tables.Add(std::as_bytes(std::span(work.compute.tasks)));
   work.splits_at = tables.Add(std::as_bytes(std::span(work.compute.tables)));
   work.table_bytes = tables.bytes();
-  MILLRACE_ASSIGN_OR_RETURN(work.desk, PinnedBuffer(kTablesAt + work.table_bytes));
-  std::memset(work.desk->data(), 0, kTablesAt);
-  tables.Write(work.desk->data() + kTablesAt);
+  MILLRACE_ASSIGN_OR_RETURN(work.staging, PinnedBuffer(kTablesAt + work.table_bytes));
+  std::memset(work.staging->data(), 0, kTablesAt);
+  tables.Write(work.staging->data() + kTablesAt);
   work.uploads =
       !work.expand.tasks.empty() || work.compute.reads_payload || layout.computed.empty();
   if (work.uploads && !pinned_->Contains(packed.payload())) {
@@ -273,14 +273,15 @@ Status SlotDevice::Queue(const std::shared_ptr<const PackedBatch>& packed,
   }
   std::byte* const tables = slot.data + layout.bytes;
   if (work.table_bytes > 0) {
-    MILLRACE_RETURN_IF_ERROR(accelerator_->CopyIn(tables, work.desk->bytes().subspan(kTablesAt)));
+    MILLRACE_RETURN_IF_ERROR(
+        accelerator_->CopyIn(tables, work.staging->bytes().subspan(kTablesAt)));
   }
   return Launch(work, slot.data, tables);
 }
 
 Status SlotDevice::Launch(const Work& work, std::byte* out, const std::byte* tables) {
   const auto* const payload = work.payload == nullptr ? nullptr : work.payload->slot().data;
-  auto* const error = reinterpret_cast<std::uint32_t*>(work.desk->data());
+  auto* const error = reinterpret_cast<std::uint32_t*>(work.staging->data());
   if (kernel::Launch launch = work.expand.launch; launch.tiles > 0) {
     launch.payload = reinterpret_cast<const unsigned char*>(payload);
     launch.out = reinterpret_cast<unsigned char*>(out);
@@ -323,7 +324,7 @@ Result<std::shared_ptr<const DeliveredBatch>> SlotDevice::Expand(
   MILLRACE_RETURN_IF_ERROR(accelerator_->Synchronize(*work.done));
   MILLRACE_RETURN_IF_ERROR(queued);
   std::uint32_t error = 0;
-  std::memcpy(&error, work.desk->data(), sizeof error);
+  std::memcpy(&error, work.staging->data(), sizeof error);
   if (error != 0) return WhatIsWrong(*packed, layout);
   const std::span<std::byte> out(slot.slot().data, layout.bytes);
   auto lent = std::make_shared<LentSlot>(slots_, slot.Take());

@@ -1,5 +1,6 @@
-// A program computes some tensors of a graph from others: what a worker runs before the waist, or a
-// consumer after it. Operations that follow one another run as one loop wherever they can (loop.h).
+// A program computes some tensors of a graph from others: what a worker runs before the transfer
+// cut, or a consumer after it. Operations that follow one another run as one loop wherever they can
+// (loop.h).
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "common/security/file_look.h"
+#include "common/security/file_snapshot.h"
 #include "common/security/x509.h"
 
 namespace millrace {
@@ -23,7 +23,7 @@ Result<std::shared_ptr<TlsFolder>> TlsFolder::Open(const TlsFolderOptions& optio
   const std::shared_ptr<TlsFolder> folder(new TlsFolder(options, std::move(clock), std::move(log)));
   MutexLock lock(folder->mutex_);
   // Looked at first: what changes between the two is read again.
-  folder->look_ = folder->LookAtFiles();
+  folder->look_ = folder->SnapshotFiles();
   MILLRACE_ASSIGN_OR_RETURN(
       TlsFiles files,
       ReadTlsFiles(options.folder, options.roles, options.proof, folder->clock_->UnixSeconds()));
@@ -38,10 +38,10 @@ std::shared_ptr<const TlsFiles> TlsFolder::Current() {
   return files_;
 }
 
-std::string TlsFolder::LookAtFiles() const {
+std::string TlsFolder::SnapshotFiles() const {
   std::string look;
   for (const char* const file : {"ca.crt", "tls.crt", "tls.key", "token"}) {
-    look += FileLook(options_.folder + "/" + file) + " ";
+    look += FileSnapshot(options_.folder + "/" + file) + " ";
   }
   return look;
 }
@@ -58,7 +58,7 @@ Result<std::shared_ptr<TlsFolder>> OpenClientTls(const std::string& folder,
 
 void TlsFolder::LookAgain() {
   looked_at_ = clock_->Now();
-  std::string look = LookAtFiles();
+  std::string look = SnapshotFiles();
   if (look == look_) {
     refused_ = OkStatus();
     return;

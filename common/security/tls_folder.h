@@ -37,8 +37,8 @@ class TlsFolder {
  private:
   TlsFolder(TlsFolderOptions options, std::shared_ptr<const Clock> clock,
             std::shared_ptr<Logger> log);
-  /// Tells whether a file has changed: the FileLook of each.
-  std::string LookAtFiles() const;
+  /// Tells whether a file has changed: the FileSnapshot of each.
+  std::string SnapshotFiles() const;
   void LookAgain() MILLRACE_REQUIRES(mutex_);
 
   const TlsFolderOptions options_;

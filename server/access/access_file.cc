@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/suggestion.h"
-#include "common/security/file_look.h"
+#include "common/security/file_snapshot.h"
 #include "common/security/token.h"
 #include "common/system/read_text.h"
 #include "server/yaml/yaml_reader.h"
@@ -190,7 +190,7 @@ Result<std::shared_ptr<AccessFile>> AccessFile::Open(const std::string& path,
                                                      std::shared_ptr<Logger> log) {
   const std::shared_ptr<AccessFile> file(new AccessFile(path, std::move(clock), std::move(log)));
   MutexLock lock(file->mutex_);
-  file->look_ = FileLook(path);
+  file->look_ = FileSnapshot(path);
   MILLRACE_ASSIGN_OR_RETURN(AccessRules rules, ReadRules(path));
   file->rules_ = std::make_shared<const AccessRules>(std::move(rules));
   file->looked_at_ = file->clock_->Now();
@@ -205,7 +205,7 @@ std::shared_ptr<const AccessRules> AccessFile::Current() {
 
 void AccessFile::LookAgain() {
   looked_at_ = clock_->Now();
-  std::string look = FileLook(path_);
+  std::string look = FileSnapshot(path_);
   if (look == look_) return;
   Result<AccessRules> rules = ReadRules(path_);
   if (!rules.ok()) {

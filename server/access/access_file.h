@@ -60,7 +60,7 @@ class AccessFile final : public AccessPolicy {
   Mutex mutex_;
   std::shared_ptr<const AccessRules> rules_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t version_ MILLRACE_GUARDED_BY(mutex_) = 1;  // how often the rules were read
-  std::string look_ MILLRACE_GUARDED_BY(mutex_);           // of the file in force (FileLook)
+  std::string look_ MILLRACE_GUARDED_BY(mutex_);           // of the file in force (FileSnapshot)
   Time looked_at_ MILLRACE_GUARDED_BY(mutex_);
   Status refused_ MILLRACE_GUARDED_BY(mutex_);  // why what is there now is not in force
 };

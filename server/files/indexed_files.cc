@@ -129,7 +129,7 @@ FileNews IndexedFiles::Check(const std::stop_token& stop) const {
   std::map<std::uint32_t, std::string> replaced;
   // mutex_ is not held while files are looked at: a network file system may take its time.
   for (const auto& [number, file] : FilesToLookAt()) {
-    FileChange change = doubts_.Look(number, *file);
+    FileChange change = suspects_.Look(number, *file);
     if (change.kind == FileChange::Kind::kInPlace) {
       // Noted before files are hashed, so that batches in progress learn of it early.
       NoteDamage(number, std::move(change.what));
@@ -137,13 +137,13 @@ FileNews IndexedFiles::Check(const std::stop_token& stop) const {
       replaced.emplace(number, std::move(change.what));
     }
   }
-  const std::vector<FileDoubts::Verdict> verdicts =
-      doubts_.Settle([&](std::uint32_t number, const MappedFile& file) {
+  const std::vector<SuspectFiles::Verdict> verdicts =
+      suspects_.Reconcile([&](std::uint32_t number, const MappedFile& file) {
         return CompareBytes(number, file, stop);
       });
 
   MutexLock lock(mutex_);
-  for (const FileDoubts::Verdict& verdict : verdicts) {
+  for (const SuspectFiles::Verdict& verdict : verdicts) {
     if (verdict.status.ok()) {
       news.touched.push_back(NameOf(verdict.number));
     } else {

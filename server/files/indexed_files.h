@@ -20,8 +20,8 @@
 #include "common/base/result.h"
 #include "common/system/mutex.h"
 #include "server/files/damaged_files.h"
-#include "server/files/file_doubts.h"
 #include "server/files/mapped_file.h"
+#include "server/files/suspect_files.h"
 
 namespace millrace {
 
@@ -84,7 +84,7 @@ class IndexedFiles {
   const Digest128 index_digest_;
   const std::unique_ptr<std::atomic<const MappedFile*>[]> open_;
   mutable Mutex looking_;  // held while files are hashed; taken before mutex_
-  mutable FileDoubts doubts_ MILLRACE_GUARDED_BY(looking_);
+  mutable SuspectFiles suspects_ MILLRACE_GUARDED_BY(looking_);
   mutable Mutex mutex_;  // not taken for files that are open and whole
   mutable std::map<std::uint32_t, std::unique_ptr<const MappedFile>> mapped_
       MILLRACE_GUARDED_BY(mutex_);

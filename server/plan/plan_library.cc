@@ -179,16 +179,16 @@ bool PlanLibrary::CheckFiles(const std::stop_token& stop) {
   BuiltExamples* const examples = options_.examples.get();
   UncheckedExamples unchecked;
   if (examples != nullptr) unchecked = examples->TakeUnchecked();
-  const bool worse = LookAtFiles(stop);
+  const bool worse = SnapshotFiles(stop);
   if (examples != nullptr) {
-    examples->Settle(std::move(unchecked), worse                   ? FilesFound::kDamaged
-                                           : stop.stop_requested() ? FilesFound::kUnknown
-                                                                   : FilesFound::kIntact);
+    examples->Reconcile(std::move(unchecked), worse                   ? FilesFound::kDamaged
+                                              : stop.stop_requested() ? FilesFound::kUnknown
+                                                                      : FilesFound::kIntact);
   }
   return worse;
 }
 
-bool PlanLibrary::LookAtFiles(const std::stop_token& stop) {
+bool PlanLibrary::SnapshotFiles(const std::stop_token& stop) {
   bool worse = false;
   std::vector<std::shared_ptr<Entry>> looked_at;
   {

@@ -199,7 +199,7 @@ class PlanLibrary {
   /// Opens the folder of an entry, and finds out its kind.
   OpenedDataset OpenFolder(Entry& entry);
   /// What CheckFiles does besides settling what was built meanwhile.
-  bool LookAtFiles(const std::stop_token& stop);
+  bool SnapshotFiles(const std::stop_token& stop);
   void CountFailures(const std::string& kind, std::uint64_t files);
   /// The source with the cache that the parts ask for, if they ask for one.
   Result<std::shared_ptr<const Source>> AddCache(const PlanParts& parts,

@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-/// The nursery may be killed at any moment; another one takes its place.
+/// The fork server may be killed at any moment; another one takes its place.
 constexpr int kStarts = 3;
 /// Values of a column that are fetched with one message.
 constexpr std::uint64_t kColumnStep = std::uint64_t{1} << 20;
@@ -62,23 +62,23 @@ PluginPool::~PluginPool() = default;
 
 Status PluginPool::Begin(const std::stop_token& stop) {
   MILLRACE_ASSIGN_OR_RETURN(const FileSet files, ReadFileSet(options_.plugin.path));
-  NurseryOptions nursery;
-  MILLRACE_ASSIGN_OR_RETURN(nursery.folder, StoreFileSet(files, options_.copies));
+  ForkServerOptions fork_server;
+  MILLRACE_ASSIGN_OR_RETURN(fork_server.folder, StoreFileSet(files, options_.copies));
   MILLRACE_ASSIGN_OR_RETURN(const std::filesystem::path program,
                             StoreFileSet(PluginProgram(), options_.copies));
-  nursery.program = program / kPluginProgram;
-  MILLRACE_ASSIGN_OR_RETURN(nursery.python, FindPython(options_.plugin.python));
-  nursery.plugin = options_.plugin.name;
-  nursery.environment = PluginEnvironment(options_.plugin);
-  nursery.original = options_.plugin.path;
-  nursery.start_timeout = options_.plugin.start_timeout;
-  nursery.on_line = [this](pid_t process, std::string_view line) {
+  fork_server.program = program / kPluginProgram;
+  MILLRACE_ASSIGN_OR_RETURN(fork_server.python, FindPython(options_.plugin.python));
+  fork_server.plugin = options_.plugin.name;
+  fork_server.environment = PluginEnvironment(options_.plugin);
+  fork_server.original = options_.plugin.path;
+  fork_server.start_timeout = options_.plugin.start_timeout;
+  fork_server.on_line = [this](pid_t process, std::string_view line) {
     if (options_.on_line) options_.on_line(options_.plugin.name, process, line);
   };
-  nursery.on_wait = options_.on_wait;
+  fork_server.on_wait = options_.on_wait;
   MILLRACE_ASSIGN_OR_RETURN(reader_, OutputReader::Start(options_.clock));
-  nursery_ =
-      std::make_unique<Nursery>(std::move(nursery), *options_.launcher, *reader_, options_.clock);
+  fork_server_ = std::make_unique<ForkServer>(std::move(fork_server), *options_.launcher, *reader_,
+                                              options_.clock);
   auto process_options = std::make_shared<PluginProcess::Options>();
   process_options->object = options_.object;
   process_options->memory = options_.plugin.memory;
@@ -104,8 +104,8 @@ Status PluginPool::Begin(const std::stop_token& stop) {
   facts_.has_version = said.has_version;
   facts_.uses_chance = said.uses_chance || options_.object.random;
   facts_.environment = std::move(said.environment);
-  facts_.python = nursery_->imported().python;
-  facts_.numpy = nursery_->imported().numpy;
+  facts_.python = fork_server_->imported().python;
+  facts_.numpy = fork_server_->imported().numpy;
   facts_.files = files.Digest();
   return OkStatus();
 }
@@ -254,9 +254,9 @@ Status PluginPool::StartProcess(Lease& lease, const std::stop_token& stop) {
   if (lease.process != nullptr) return OkStatus();
   MILLRACE_ASSIGN_OR_RETURN(std::shared_ptr<void> permit, options_.budget->Take(stop));
   Result<std::unique_ptr<PluginProcess>> started =
-      PluginProcess::Start(*nursery_, process_options_, stop);
+      PluginProcess::Start(*fork_server_, process_options_, stop);
   for (int i = 1; i < kStarts && started.status().code() == StatusCode::kUnavailable; ++i) {
-    started = PluginProcess::Start(*nursery_, process_options_, stop);
+    started = PluginProcess::Start(*fork_server_, process_options_, stop);
   }
   if (!started.ok()) return started.status();
   const PluginProcess& process = **started;
@@ -443,7 +443,7 @@ std::vector<PluginPool::ProcessStats> PluginPool::Stats() const {
 
 std::uint64_t PluginPool::MemoryBytes() const {
   // Processes are known by their ids here: whoever held one would end it, and wait for its end.
-  std::vector<pid_t> processes = {nursery_process()};
+  std::vector<pid_t> processes = {fork_server_process()};
   std::uint64_t bytes = 0;
   {
     MutexLock lock(mutex_);

@@ -28,8 +28,8 @@
 #include "server/plugin/plugin_process.h"
 #include "server/plugin/plugin_reply.h"
 #include "server/plugin/plugin_stats.h"
+#include "server/plugin/process/fork_server.h"
 #include "server/plugin/process/launcher.h"
-#include "server/plugin/process/nursery.h"
 #include "server/plugin/process/output_reader.h"
 #include "server/plugin/process/wait_notes.h"
 #include "server/plugin/process_budget.h"
@@ -100,7 +100,7 @@ class PluginPool : public ProcessHolder, public std::enable_shared_from_this<Plu
   /// The memory of all processes together, as PluginPoolStats says. It may take some milliseconds.
   std::uint64_t MemoryBytes() const;
   /// The process that forks the others; 0 if there is none.
-  pid_t nursery_process() const { return nursery_->process(); }
+  pid_t fork_server_process() const { return fork_server_->process(); }
 
  private:
   /// A place for a process.
@@ -147,7 +147,7 @@ class PluginPool : public ProcessHolder, public std::enable_shared_from_this<Plu
   const PluginPoolOptions options_;
   std::shared_ptr<const PluginProcess::Options> process_options_;
   std::unique_ptr<OutputReader> reader_;
-  std::unique_ptr<Nursery> nursery_;
+  std::unique_ptr<ForkServer> fork_server_;
   PluginFacts facts_;
   std::vector<ColumnCheck> checks_;
 

@@ -132,12 +132,12 @@ class PluginProcess::Watch {
   WaitNotes notes_;
 };
 
-Result<std::unique_ptr<PluginProcess>> PluginProcess::Start(Nursery& nursery,
+Result<std::unique_ptr<PluginProcess>> PluginProcess::Start(ForkServer& fork_server,
                                                             std::shared_ptr<const Options> options,
                                                             const std::stop_token& stop) {
   const StopWatch watch(stop);
   MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> child,
-                            nursery.StartProcess(watch.file()));
+                            fork_server.StartProcess(watch.file()));
   std::unique_ptr<PluginProcess> process(new PluginProcess(std::move(child), std::move(options)));
   MILLRACE_RETURN_IF_ERROR(process->Open(stop));
   return process;
@@ -188,7 +188,7 @@ Result<std::string> PluginProcess::Ask(const std::string& message, const char* w
     child_->End();
   }
   const std::string end = child_->EndAfterClose().ToString();
-  const std::string words = child_->LastWords();
+  const std::string words = child_->FatalHandler();
   const std::string said = words.empty() ? "" : "\nits last output:\n" + words;
   if (why.code() != StatusCode::kUnavailable) return Status(why.code(), why.message() + said);
   return FailedPrecondition(fmt::format("the process ended {}{}", end, said));
@@ -384,10 +384,10 @@ BuildAttempt PluginProcess::Ended(const Status& why, const ReplyLayout& layout) 
     const bool by_itself = why.code() == StatusCode::kUnavailable;
     const ProcessEnd end = by_itself ? child_->EndAfterClose() : child_->End();
     if (by_itself) failure.message = "the process ended " + end.ToString();
-    // Without the nursery nobody knows how a process ended, and it ended because of that.
+    // Without the fork server nobody knows how a process ended, and it ended because of that.
     is_its_fault = end.known;
   }
-  failure.last_words = child_->LastWords();
+  failure.fatal_handler = child_->FatalHandler();
   const std::uint64_t finished = std::min(reply_->Word(kReplyCompleteWord), layout.rows);
   if (!ReadRows(layout, finished, attempt).ok()) attempt.table.outcomes.clear();
   // A process may end after it has completed all rows.

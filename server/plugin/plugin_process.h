@@ -18,7 +18,7 @@
 #include "server/plugin/plugin_facts.h"
 #include "server/plugin/plugin_reply.h"
 #include "server/plugin/process/child_process.h"
-#include "server/plugin/process/nursery.h"
+#include "server/plugin/process/fork_server.h"
 #include "server/plugin/process/shared_memory.h"
 #include "server/plugin/process/wait_notes.h"
 
@@ -50,7 +50,7 @@ class PluginProcess {
 
   /// Starts a process, and constructs or finds the object in it. FailedPrecondition with the
   /// plugin's own words, DeadlineExceeded, or Cancelled.
-  static Result<std::unique_ptr<PluginProcess>> Start(Nursery& nursery,
+  static Result<std::unique_ptr<PluginProcess>> Start(ForkServer& fork_server,
                                                       std::shared_ptr<const Options> options,
                                                       const std::stop_token& stop);
 

@@ -139,9 +139,9 @@ class Job {
   void SayAll() {
     spoke_ = now_;
     for (const auto& [stream, builder] : streams_) Say(stream);
-    v1::AttachResponse pulse;
-    pulse.set_term(1);
-    machine_->OnAttachMessage(attach_, pulse, now_);
+    v1::AttachResponse heartbeat;
+    heartbeat.set_term(1);
+    machine_->OnAttachMessage(attach_, heartbeat, now_);
   }
   void Perform() {
     for (auto actions = machine_->TakeActions(); !actions.empty();

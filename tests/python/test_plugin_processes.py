@@ -23,7 +23,7 @@ def test_a_plugins_processes_end_with_the_daemon(corpus, how):
     session = millrace.connect(server, pipeline=of_plugin())
     next(iter(session.next_epoch()))
     family = family_of(server.pid)
-    assert len(family) >= 2  # the nursery and a process
+    assert len(family) >= 2  # the fork server and a process
     os.kill(server.pid, how)
     assert gone(family)
     session.close()

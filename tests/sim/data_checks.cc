@@ -194,7 +194,7 @@ void World::CheckDataWait(TrainerNode& trainer) {
   }
   // Workers that died may come back, and a dispatcher waits for them.
   const bool counts = history_.HasOneFault() || history_.faults.empty();
-  if (since(trainer.hopeless_since, counts && some_lost && !some_may) > kGivenUp) {
+  if (since(trainer.unviable_since, counts && some_lost && !some_may) > kGivenUp) {
     Fail(fmt::format("I11: {} waits while no worker is left that has {} whole", trainer.where,
                      IdsOf(setup.datasets)));
   }

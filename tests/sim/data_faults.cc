@@ -187,7 +187,7 @@ void World::CompileAtWorker(std::size_t index, const v1::PlanSpec& spec) {
   });
 }
 
-void World::LookAtFiles(std::size_t index) {
+void World::SnapshotFiles(std::size_t index) {
   net_.In(workers_[index]->process, net_.UpTo(kCompiles), [this, index] {
     WorkerNode& node = *workers_[index];
     std::map<std::string, Status> bad;

@@ -49,7 +49,7 @@ constexpr MutantName kMutantNames[] = {
     {Mutant::kUnreadyWorkerListed, "worker without the plan listed"},
     {Mutant::kFailedPlanKept, "failed plan kept"},
     {Mutant::kDamageIgnored, "damage ignored"},
-    {Mutant::kHopelessJobWaits, "hopeless job waits"},
+    {Mutant::kUnviableJobWaits, "unviable job waits"},
     {Mutant::kReasonUnsaid, "reason unsaid"},
     {Mutant::kNothingShared, "nothing shared"},
     {Mutant::kBuiltForOneOnly, "built for one only"},
@@ -98,7 +98,7 @@ void Report(std::uint64_t seed, const std::string& failure) {
              without.empty() ? "" : fmt::format(" --without {}", fmt::join(without, ",")));
 }
 
-struct Tally {
+struct Counters {
   std::uint64_t histories = 0;
   std::uint64_t failing_seed = 0;
   std::string failure;
@@ -106,12 +106,12 @@ struct Tally {
 };
 
 /// Runs histories of consecutive seeds, `threads` at a time, until one fails.
-Tally RunMany(std::uint64_t first, std::uint64_t histories, [[maybe_unused]] Mutant mutant,
-              unsigned threads) {
+Counters RunMany(std::uint64_t first, std::uint64_t histories, [[maybe_unused]] Mutant mutant,
+                 unsigned threads) {
   std::atomic<std::uint64_t> next{0};
   std::atomic<bool> stop{false};
   Mutex mutex;
-  Tally tally;
+  Counters counters;
   const auto work = [&] {
 #ifdef MILLRACE_MUTANTS
     active_mutant = mutant;
@@ -122,30 +122,30 @@ Tally RunMany(std::uint64_t first, std::uint64_t histories, [[maybe_unused]] Mut
       World world(DrawHistory(first + n));
       const std::string failure = world.Run();
       MutexLock lock(mutex);
-      ++tally.histories;
-      tally.counts.Add(world.counts());
+      ++counters.histories;
+      counters.counts.Add(world.counts());
       if (failure.empty()) continue;
       stop = true;
-      if (tally.failure.empty() || first + n < tally.failing_seed) {
-        tally.failure = failure;
-        tally.failing_seed = first + n;
+      if (counters.failure.empty() || first + n < counters.failing_seed) {
+        counters.failure = failure;
+        counters.failing_seed = first + n;
       }
     }
   };
   std::vector<std::thread> pool;
   for (unsigned i = 0; i < threads; ++i) pool.emplace_back(work);
   for (std::thread& thread : pool) thread.join();
-  return tally;
+  return counters;
 }
 
 int Histories(std::uint64_t first, std::uint64_t histories, unsigned threads) {
   const auto began = std::chrono::steady_clock::now();
-  const Tally tally = RunMany(first, histories, Mutant::kNoMutant, threads);
+  const Counters counters = RunMany(first, histories, Mutant::kNoMutant, threads);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  fmt::print("{} histories in {:.1f} s: {}\n", tally.histories, took.count(),
-             tally.counts.ToString());
-  if (tally.failure.empty()) return 0;
-  Report(tally.failing_seed, tally.failure);
+  fmt::print("{} histories in {:.1f} s: {}\n", counters.histories, took.count(),
+             counters.counts.ToString());
+  if (counters.failure.empty()) return 0;
+  Report(counters.failing_seed, counters.failure);
   return 1;
 }
 
@@ -166,11 +166,11 @@ int Mutants(const std::string& only, std::uint64_t histories, unsigned threads) 
   for (const MutantName& name : kMutantNames) {
     if (std::string_view(name.name).find(only) == std::string_view::npos) continue;
     ++tried;
-    const Tally tally = RunMany(1, histories, name.mutant, threads);
-    fmt::print("{:32} {:>9}  {}\n", name.name, tally.histories,
-               tally.failure.empty() ? "SURVIVED" : tally.failure);
+    const Counters counters = RunMany(1, histories, name.mutant, threads);
+    fmt::print("{:32} {:>9}  {}\n", name.name, counters.histories,
+               counters.failure.empty() ? "SURVIVED" : counters.failure);
     std::fflush(stdout);
-    caught += tally.failure.empty() ? 0 : 1;
+    caught += counters.failure.empty() ? 0 : 1;
   }
   fmt::print("{} of {} bugs caught\n", caught, tried);
   return caught == tried ? 0 : 1;

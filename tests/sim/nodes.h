@@ -105,7 +105,7 @@ struct TrainerNode {
   std::optional<Time> waits_since;
   std::optional<Time> servable_since;     // since when it knows a worker that is ready
   std::optional<Time> datasetless_since;  // since when it waits, and no worker has its dataset
-  std::optional<Time> hopeless_since;     // since when it waits, and every worker lost its data
+  std::optional<Time> unviable_since;     // since when it waits, and every worker lost its data
   Time slow_until;
   Time next_tick;
   bool finished = false;

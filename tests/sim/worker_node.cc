@@ -205,8 +205,8 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
     node.work = 0;
   } else if (const auto* compile = std::get_if<WorkerAction::CompilePlan>(&action)) {
     CompileAtWorker(index, compile->spec);
-  } else if (std::holds_alternative<WorkerAction::LookAtFiles>(action)) {
-    LookAtFiles(index);
+  } else if (std::holds_alternative<WorkerAction::SnapshotFiles>(action)) {
+    SnapshotFiles(index);
   }
 }
 

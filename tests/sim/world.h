@@ -99,7 +99,7 @@ class World {
   void OpenData(std::size_t index, const std::string& dataset);
   void OnDatasetsChanged(std::size_t index);
   void CompileAtWorker(std::size_t index, const v1::PlanSpec& spec);
-  void LookAtFiles(std::size_t index);
+  void SnapshotFiles(std::size_t index);
   void OpenAtDispatcher(std::size_t index, const std::string& dataset);
   /// Answers a CompilePlan of a dispatcher, as dispatcher_service does.
   Actions CompilePlanAt(std::size_t index, const CompilePlan& plan);

@@ -55,7 +55,7 @@ Status ReadLog(const std::string& path, std::map<BatchKey, Json>& lines) {
   return OkStatus();
 }
 
-struct Tally {
+struct Counters {
   std::uint64_t batches = 0;
   std::uint64_t delivered = 0;
   std::uint64_t dropped = 0;
@@ -71,7 +71,7 @@ std::uint64_t TimesOf(const Plan& plan, std::uint64_t epoch, ExampleId id) {
 
 /// Counts the line's examples. DataLoss if one of them came too often in this epoch.
 Status CountExamples(const Json& line, const Plan& plan, std::uint64_t epoch,
-                     std::vector<std::uint32_t>& seen, Tally& tally) {
+                     std::vector<std::uint32_t>& seen, Counters& counters) {
   const auto count = [&](std::uint64_t id) {
     if (id >= seen.size()) seen.resize(id + 1);
     const std::uint64_t times = TimesOf(plan, epoch, ExampleId(id));
@@ -82,13 +82,13 @@ Status CountExamples(const Json& line, const Plan& plan, std::uint64_t epoch,
   };
   for (const Json& id : line["examples"].AsArray()) {
     MILLRACE_RETURN_IF_ERROR(count(id.AsUnsigned()));
-    ++tally.delivered;
+    ++counters.delivered;
   }
   for (const Json& dropped : line["dropped"].AsArray()) {
     MILLRACE_RETURN_IF_ERROR(count(dropped.AsArray()[0].AsUnsigned()));
-    ++tally.dropped;
+    ++counters.dropped;
   }
-  ++tally.batches;
+  ++counters.batches;
   return OkStatus();
 }
 
@@ -96,7 +96,7 @@ Status CountExamples(const Json& line, const Plan& plan, std::uint64_t epoch,
 /// examples.
 Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
                   std::map<BatchKey, Json>& logged, BatchScratch& scratch, Progress& progress,
-                  Tally& tally) {
+                  Counters& counters) {
   const std::uint64_t epoch = from.epoch;
   std::vector<std::uint32_t> seen;
   for (Position at = from; at.epoch == epoch; at = steps.Next(at)) {
@@ -115,7 +115,7 @@ Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
         return DataLoss(fmt::format("{}: delivered {}, expected {}", place, found->second.ToText(),
                                     expected.ToText()));
       }
-      MILLRACE_RETURN_IF_ERROR(CountExamples(found->second, plan, epoch, seen, tally));
+      MILLRACE_RETURN_IF_ERROR(CountExamples(found->second, plan, epoch, seen, counters));
       progress.Add(batch->info().planned_examples);
       logged.erase(found);
     }
@@ -133,13 +133,13 @@ Status Run(const CheckLogOptions& options) {
   for (const std::string& log : options.logs) MILLRACE_RETURN_IF_ERROR(ReadLog(log, logged));
 
   const std::uint64_t end = from.epoch + options.epochs;
-  Tally tally;
+  Counters counters;
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   {
     Progress progress("checking", "examples",
                       (end - at.epoch) * plan->planned_order().order->rows() - at.example);
     for (; at.epoch < end; at = {at.epoch + 1, 0}) {
-      MILLRACE_RETURN_IF_ERROR(CheckEpoch(*plan, steps, at, logged, *scratch, progress, tally));
+      MILLRACE_RETURN_IF_ERROR(CheckEpoch(*plan, steps, at, logged, *scratch, progress, counters));
     }
   }
   if (!logged.empty()) {
@@ -153,9 +153,9 @@ Status Run(const CheckLogOptions& options) {
   return PrintLine(fmt::format(
       "ok: {} batches equal, byte for byte; {} examples delivered, each {}; {} dropped "
       "with a reason; {} an epoch left out by `remainder: drop`",
-      tally.batches, tally.delivered,
+      counters.batches, counters.delivered,
       plan->source()->branches().empty() ? "once an epoch" : "as often as the mix has it",
-      tally.dropped, left_out));
+      counters.dropped, left_out));
 }
 
 }  // namespace

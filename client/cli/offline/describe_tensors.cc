@@ -29,8 +29,8 @@ struct Computed {
 };
 
 bool Travels(const TensorPlan& plan, std::size_t node) {
-  const std::vector<std::size_t>& waist = plan.waist().tensors;
-  return std::find(waist.begin(), waist.end(), node) != waist.end();
+  const std::vector<std::size_t>& transfer_cut = plan.transfer_cut().tensors;
+  return std::find(transfer_cut.begin(), transfer_cut.end(), node) != transfer_cut.end();
 }
 
 /// What people call a node: something that only widens a source's tensor has that one's name.
@@ -42,7 +42,7 @@ std::string NodeName(const TensorNode& node) {
 /// made by devices needs it.
 std::vector<bool> OnDevice(const TensorPlan& plan) {
   const TensorGraph& graph = plan.graph();
-  const std::vector<bool> made = MadeByDevices(graph, plan.waist().tensors);
+  const std::vector<bool> made = MadeByDevices(graph, plan.transfer_cut().tensors);
   std::vector<bool> needed(made.size(), false);
   for (const TensorOutput& output : graph.outputs()) {
     if (made[output.node]) needed[output.node] = true;
@@ -55,8 +55,8 @@ std::vector<bool> OnDevice(const TensorPlan& plan) {
 }
 
 std::string PlaceOf(const TensorPlan& plan, std::size_t node, bool on_device) {
-  const bool worker = plan.waist().at_worker[node];
-  const bool consumer = plan.waist().at_consumer[node];
+  const bool worker = plan.transfer_cut().at_worker[node];
+  const bool consumer = plan.transfer_cut().at_consumer[node];
   if (Travels(plan, node)) return "worker, travels";
   if (worker && consumer) return "both";
   if (worker) return "worker";
@@ -211,10 +211,11 @@ std::string TensorPlanDot(const TensorPlan& plan) {
   for (std::size_t node = 0; node < graph.nodes().size(); ++node) {
     const TensorNode& made = graph.nodes()[node];
     const bool travels = Travels(plan, node);
-    text += fmt::format(
-        "  n{} [label=\"{}\\n{}\\n{}\"{}];\n", node, NodeName(made),
-        made.operation == nullptr ? "source" : made.operation->name, DescribeTensorType(made.type),
-        travels ? ", style=bold" : (plan.waist().at_consumer[node] ? ", style=rounded" : ""));
+    text += fmt::format("  n{} [label=\"{}\\n{}\\n{}\"{}];\n", node, NodeName(made),
+                        made.operation == nullptr ? "source" : made.operation->name,
+                        DescribeTensorType(made.type),
+                        travels ? ", style=bold"
+                                : (plan.transfer_cut().at_consumer[node] ? ", style=rounded" : ""));
     for (const std::size_t input : made.inputs) {
       text += fmt::format("  n{} -> n{};\n", input, node);
     }

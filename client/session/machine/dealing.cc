@@ -27,7 +27,7 @@ constexpr double kLate = 0.5;
 /// Copies of other steps than the next one are at most this part of all asks.
 constexpr std::uint64_t kAsksForACopy = 20;
 /// If copies seldom win, there is one for so many asks.
-constexpr std::uint64_t kAsksForADoubtfulCopy = 80;
+constexpr std::uint64_t kAsksForASuspectCopy = 80;
 /// If the next step is late by so much, its worker is taken to be stuck.
 constexpr double kStuckSeconds = 4;
 constexpr double kStuckBatches = 8;
@@ -343,7 +343,7 @@ bool Dealing::MayCopy(std::uint64_t step, const StepAsks& asks, double late,
     // A worker may have got stuck all the same.
     const bool stuck = late >= std::max(kStuckSeconds, kStuckBatches * *median_seconds_);
     return is_next && asks.all().size() == 1 &&
-           (stuck || asks_.made() >= copied_at_ + kAsksForADoubtfulCopy);
+           (stuck || asks_.made() >= copied_at_ + kAsksForASuspectCopy);
   }
   return is_next || asks_.made(AskKind::kCopy) * kAsksForACopy < asks_.made();
 }

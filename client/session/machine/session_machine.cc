@@ -60,7 +60,7 @@ void SessionMachine::Enter(Time now) {
   now_ = now;
 }
 
-void SessionMachine::Settle(Time now) {
+void SessionMachine::Reconcile(Time now) {
   CheckTimes(now);
   if (attach_.admission() && status_.ok()) Provide(now);
   SendReportWhereDue(now);
@@ -106,7 +106,7 @@ void SessionMachine::Leave(const Status& why, Time now) {
   Enter(now);
   End(why.ok() ? Cancelled("the session was closed") : why);
   leaving_ = true;
-  Settle(now);
+  Reconcile(now);
 }
 
 // --- the dispatcher's stream ------------------------------------------------------------------
@@ -125,7 +125,7 @@ void SessionMachine::OnAttachMessage(StreamId stream, const v1::AttachResponse& 
     }
     if (attach_.admission() && message.has_list()) TakeList(message, now);
   }
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::TakeList(const v1::AttachResponse& message, Time now) {
@@ -143,7 +143,7 @@ void SessionMachine::UseMembers() {
 void SessionMachine::OnAttachWritten(StreamId stream, Time now) {
   Enter(now);
   attach_.OnWritten(stream);
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::OnAttachClosed(StreamId stream, const Status& status, Time now) {
@@ -151,7 +151,7 @@ void SessionMachine::OnAttachClosed(StreamId stream, const Status& status, Time 
   const Status end = attach_.OnClosed(stream, status, leaving_, now);
   if (!end.ok()) End(end);
   if (list_.OnDispatcherLost()) UseMembers();
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::SendReportWhereDue(Time now) {
@@ -186,7 +186,7 @@ bool SessionMachine::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
   WorkerLink* link = workers_.FindStream(stream);
   if (link == nullptr || !status_.ok()) return false;
   const bool wanted = supply_.OnPart(*link, part, data_bytes, now);
-  Settle(now);
+  Reconcile(now);
   return wanted;
 }
 
@@ -195,7 +195,7 @@ Verdict SessionMachine::OnBatchesArrival(StreamId stream, const Arrival& arrival
   WorkerLink* link = workers_.FindStream(stream);
   if (link == nullptr || !status_.ok()) return Verdict::kUnwanted;
   const Verdict verdict = supply_.OnArrival(*link, arrival, now);
-  Settle(now);
+  Reconcile(now);
   return verdict;
 }
 
@@ -203,20 +203,20 @@ void SessionMachine::OnBatchesBad(StreamId stream, const Status& status, Time no
   Enter(now);
   context_.stale.MarkGrantsDue();
   if (WorkerLink* link = workers_.FindStream(stream)) supply_.OnBad(*link, status, now);
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::OnBatchesWritten(StreamId stream, Time now) {
   Enter(now);
   if (WorkerLink* link = workers_.FindStream(stream)) link->stream.writing = false;
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::OnBatchesClosed(StreamId stream, const Status& status, Time now) {
   Enter(now);
   context_.stale.MarkGrantsDue();
   if (WorkerLink* link = workers_.FindStream(stream)) supply_.OnClosed(*link, status, now);
-  Settle(now);
+  Reconcile(now);
 }
 
 // --- the loop ---------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ void SessionMachine::OnBatchesClosed(StreamId stream, const Status& status, Time
 void SessionMachine::OnLoopAsks(Time now) {
   Enter(now);
   LoopAsks(now);
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::LoopAsks(Time now) {
@@ -244,20 +244,20 @@ void SessionMachine::OnTaken(Time now) {
   context_.stale.MarkGrants();
   if (asks_.free().IsFree(stock_.next())) context_.stale.MarkGrantsDue();
   grants_.TellNext();
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::SetWaiting(bool waiting, Time now) {
   Enter(now);
   if (waiting) LoopAsks(now);
   waits_.Set(waiting, now);
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::SetLoopHolds(std::uint64_t batches, Time now) {
   Enter(now);
   if (stock_.SetLoopHolds(batches)) context_.stale.MarkGrants();
-  Settle(now);
+  Reconcile(now);
 }
 
 // --- time -------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ void SessionMachine::SetLoopHolds(std::uint64_t batches, Time now) {
 void SessionMachine::Tick(Time now) {
   Enter(now);
   context_.stale.MarkGrantsDue();
-  Settle(now);
+  Reconcile(now);
 }
 
 void SessionMachine::CheckTimes(Time now) {

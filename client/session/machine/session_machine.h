@@ -4,7 +4,7 @@
 // Every event is one call. After it, TakeActions returns the actions that follow from it, in order.
 // Time never goes back between two calls. The caller calls Tick at NextTick(), or earlier.
 //
-//   dispatcher  OnAttach...   Welcome, lists and pulses come; Hello and reports go
+//   dispatcher  OnAttach...   Welcome, lists and heartbeats come; Hello and reports go
 //   workers     OnBatches...  one stream for each worker: parts come, want lists go
 //   loop        OnTaken, SetWaiting, SetLoopHolds
 //
@@ -138,9 +138,10 @@ class SessionMachine {
   std::string Dump() const;
 
  private:
-  /// Every event begins with Enter and ends with Settle. Settle does what follows from the event.
+  /// Every event begins with Enter and ends with Reconcile. Reconcile does what follows from the
+  /// event.
   void Enter(Time now);
-  void Settle(Time now);
+  void Reconcile(Time now);
   void LoopAsks(Time now);
   /// Ends the session with `status`, unless it has ended already.
   void End(const Status& status);

@@ -11,8 +11,8 @@
 #include "common/transport/grpc/grpc_served_call.h"
 #include "common/transport/grpc/grpc_server_reactors.h"
 #include "common/transport/grpc/grpc_status.h"
+#include "common/transport/grpc/loopback_guard.h"
 #include "common/transport/grpc/peer_name.h"
-#include "common/transport/grpc/porter.h"
 #include "common/transport/grpc/tls_server_credentials.h"
 #include "common/transport/grpc/unfinished_messages.h"
 #include "common/transport/wire.h"
@@ -240,7 +240,7 @@ class GrpcServerImpl final : public GrpcServer {
       return Internal("cannot listen on " + options.listen + ": gRPC could not start a server");
     }
     if (options.security.tls == nullptr && options.security.users) {
-      porter_ = std::make_unique<Porter>(*options.security.users);
+      guard_ = std::make_unique<LoopbackGuard>(*options.security.users);
       on_refused_connection_ = options.security.on_refused_connection;
     }
     MILLRACE_ASSIGN_OR_RETURN(
@@ -262,7 +262,7 @@ class GrpcServerImpl final : public GrpcServer {
   void Shutdown(std::chrono::nanoseconds grace) override {
     SetDraining();
     listener_.reset();
-    porter_.reset();
+    guard_.reset();
     server_->Shutdown(SecondsFromNow(std::chrono::duration<double>(grace).count()));
     server_->Wait();
     server_.reset();
@@ -276,8 +276,8 @@ class GrpcServerImpl final : public GrpcServer {
   }
 
   void OnConnection(int connection, int listening) {
-    const std::string peer = porter_ == nullptr ? std::string() : PeerName(connection);
-    if (porter_ != nullptr && porter_->TurnsAway(connection, listening)) {
+    const std::string peer = guard_ == nullptr ? std::string() : PeerName(connection);
+    if (guard_ != nullptr && guard_->TurnsAway(connection, listening)) {
       if (on_refused_connection_) on_refused_connection_(RefusedConnection::kUser, peer);
       return;
     }
@@ -290,8 +290,8 @@ class GrpcServerImpl final : public GrpcServer {
   const std::shared_ptr<UnfinishedMessages> unfinished_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<Porter> porter_;             // null: everybody who can connect is served
-  OnRefusedConnection on_refused_connection_;  // of the porter
+  std::unique_ptr<LoopbackGuard> guard_;       // null: everybody who can connect is served
+  OnRefusedConnection on_refused_connection_;  // of the loopback guard
   std::unique_ptr<Listener> listener_;
 };
 

@@ -7,7 +7,7 @@
 #include <grpcpp/health_check_service_interface.h>
 
 #include "common/transport/grpc/listener.h"
-#include "common/transport/grpc/porter.h"
+#include "common/transport/grpc/loopback_guard.h"
 
 namespace millrace {
 namespace {

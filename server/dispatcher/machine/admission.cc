@@ -91,7 +91,7 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
     const Number id = brought.is_set() ? brought : transition_.NewNumber();
     transition_.Apply(SessionOpened{id, hello, key, stream, transition_.now()});
   }
-  transition_.Unsettle(hello.job());
+  transition_.Mark(hello.job());
 }
 
 void Admission::TurnAway(StreamId stream, const v1::Hello& hello, const Status& why) {
@@ -174,7 +174,7 @@ std::string_view Admission::KnownCanonical(const std::string& cursor) const {
   return {};
 }
 
-void Admission::Settle(const std::string& job) {
+void Admission::Reconcile(const std::string& job) {
   const std::set<Number> ids = facts_.SessionsOf(job);
   std::vector<Number> waiting;
   for (const Number id : ids) {
@@ -182,7 +182,7 @@ void Admission::Settle(const std::string& job) {
   }
   for (const Number id : waiting) {
     const SessionFacts* session = facts_.FindSession(id);
-    if (session != nullptr && !session->live) SettleSession(id);
+    if (session != nullptr && !session->live) ReconcileSession(id);
   }
   if (facts_.SessionsOf(job).empty()) {
     parts_.records.WriteEnd(job);
@@ -195,7 +195,7 @@ void Admission::Settle(const std::string& job) {
   if (!parts_.records.IsOnDisk(session)) parts_.records.Write(session);
 }
 
-void Admission::SettleSession(Number id) {
+void Admission::ReconcileSession(Number id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (const SessionFacts* rival = HigherRival(session))
     return parts_.sessions.Fail(id, TakenOver(session, *rival), EventKind::kConsumerReplaced);
@@ -227,7 +227,7 @@ void Admission::SettleSession(Number id) {
 
 void Admission::Tick() {
   for (const auto& [id, session] : facts_.sessions()) {
-    if (!session.live) transition_.Unsettle(session.hello.job());
+    if (!session.live) transition_.Mark(session.hello.job());
   }
 }
 

@@ -37,8 +37,8 @@ class Admission {
   /// the stream is open.
   void Greet(StreamId stream, const v1::Hello& hello);
   /// Decides on all sessions of a job: each is admitted, waits or ends. Writes the job's record.
-  void Settle(const std::string& job);
-  /// Unsettles the jobs in which a session waits.
+  void Reconcile(const std::string& job);
+  /// Marks the jobs in which a session waits.
   void Tick();
 
  private:
@@ -54,7 +54,7 @@ class Admission {
   /// ended because the plan does not fit it.
   bool Plan(Number id);
   /// REQUIRES: the session has its plan.
-  void SettleSession(Number id);
+  void ReconcileSession(Number id);
   void Welcome(Number id);
   /// Whether other ranks of the job are live.
   bool OthersLive(const SessionFacts& session) const;

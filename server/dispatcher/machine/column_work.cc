@@ -201,7 +201,7 @@ std::string ColumnWork::Why(const std::string& key) const {
   return DescribeMeasuring(*columns, facts_.workers(), transition_.now(), options_);
 }
 
-Status ColumnWork::CheckHope(const std::string& key) const {
+Status ColumnWork::CheckViability(const std::string& key) const {
   const ColumnFacts* columns = facts_.FindColumns(key);
   // Workers come back one by one after a restart.
   if (columns == nullptr || transition_.now() - columns->began < options_.session_timeout) {

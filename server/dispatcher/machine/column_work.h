@@ -35,7 +35,7 @@ class ColumnWork {
   /// What a plan waits for that lacks columns.
   std::string Why(const std::string& key) const;
   /// Not ok if every worker that could measure columns has failed for good.
-  Status CheckHope(const std::string& key) const;
+  Status CheckViability(const std::string& key) const;
   /// Adds to a message for a worker all that it has to measure.
   void AddTasks(const Worker& worker, v1::WorkResponse& response) const;
 

@@ -79,7 +79,7 @@ std::string ArithmeticOf(const DesiredFigure& figure) {
   return fmt::format("{}: {}{}; {}", text, CountOfWorkers(figure.workers), why, there);
 }
 
-void DesiredWorkers::Look(Time now, const FleetLook& look) {
+void DesiredWorkers::Look(Time now, const FleetSnapshot& look) {
   ++looks_;
   if (!first_look_) first_look_ = now;
   const std::uint32_t present = LookAtSuppliers(look);
@@ -91,16 +91,16 @@ void DesiredWorkers::Look(Time now, const FleetLook& look) {
   for (auto& [name, job] : jobs_) {
     if (job.figure.demand) all = all.value_or(0) + *job.figure.demand;
     if (job.figure.need) need = need.value_or(0) + *job.figure.need;
-    Settle(job, now, present);
+    Reconcile(job, now, present);
   }
-  Settle(fleet_, now, present);
+  Reconcile(fleet_, now, present);
 }
 
-std::uint32_t DesiredWorkers::LookAtSuppliers(const FleetLook& look) {
+std::uint32_t DesiredWorkers::LookAtSuppliers(const FleetSnapshot& look) {
   std::uint32_t present = 0;
   std::uint32_t known = 0;
   double rates = 0;
-  for (const FleetLook::Supplier& seen : look.suppliers) {
+  for (const FleetSnapshot::Supplier& seen : look.suppliers) {
     Supplier& supplier = suppliers_[seen.worker];
     supplier.seen = looks_;
     supplier.rate.Add(seen.totals);
@@ -116,8 +116,8 @@ std::uint32_t DesiredWorkers::LookAtSuppliers(const FleetLook& look) {
   return present;
 }
 
-void DesiredWorkers::LookAtLoops(const FleetLook& look) {
-  for (const FleetLook::Loop& seen : look.loops) {
+void DesiredWorkers::LookAtLoops(const FleetSnapshot& look) {
+  for (const FleetSnapshot::Loop& seen : look.loops) {
     auto job = jobs_.find(seen.job);
     if (job == jobs_.end()) job = jobs_.emplace(seen.job, Watched()).first;
     DesiredFigure& figure = job->second.figure;
@@ -140,7 +140,7 @@ void DesiredWorkers::LookAtLoops(const FleetLook& look) {
   EraseUnseen(loops_, looks_);
 }
 
-void DesiredWorkers::Settle(Watched& watched, Time now, std::uint32_t present) const {
+void DesiredWorkers::Reconcile(Watched& watched, Time now, std::uint32_t present) const {
   DesiredFigure& figure = watched.figure;
   figure.present = present;
   figure.worker_rate = worker_rate_;

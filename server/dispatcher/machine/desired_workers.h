@@ -19,7 +19,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "server/dispatcher/machine/fleet_look.h"
+#include "server/dispatcher/machine/fleet_snapshot.h"
 #include "server/dispatcher/machine/measured_rates.h"
 #include "server/dispatcher/machine/steady_figure.h"
 
@@ -47,7 +47,7 @@ class DesiredWorkers {
   explicit DesiredWorkers(double reserve) : reserve_(reserve) {}
 
   /// REQUIRES: `now` is not before the last look.
-  void Look(Time now, const FleetLook& look);
+  void Look(Time now, const FleetSnapshot& look);
 
   bool has_looked() const { return looks_ > 0; }
   /// Whether the first look is less than SteadyFigure::kRiseAfter ago, or has not come: workers of
@@ -78,9 +78,9 @@ class DesiredWorkers {
   };
 
   /// Returns how many workers are present.
-  std::uint32_t LookAtSuppliers(const FleetLook& look);
-  void LookAtLoops(const FleetLook& look);
-  void Settle(Watched& watched, Time now, std::uint32_t present) const;
+  std::uint32_t LookAtSuppliers(const FleetSnapshot& look);
+  void LookAtLoops(const FleetSnapshot& look);
+  void Reconcile(Watched& watched, Time now, std::uint32_t present) const;
 
   const double reserve_;
   std::uint64_t looks_ = 0;

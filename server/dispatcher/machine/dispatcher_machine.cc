@@ -50,7 +50,7 @@ DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint
       fleet_(transition_, columns_),
       admission_(transition_, {sessions_, plans_, columns_, records_, reports_}),
       desired_workers_(options.reserve),
-      pulses_(now.time, options.pulse) {
+      heartbeats_(now.time, options.heartbeat) {
   // Workers drop the plans that they are not told to keep. So the plans of jobs that may still run
   // are requested at once.
   std::vector<v1::PipelineText> running;
@@ -65,7 +65,7 @@ DispatcherMachine::DispatcherMachine(const DispatcherOptions& options, std::uint
 Actions DispatcherMachine::End() {
   if (stepped_down_.ok()) {
     // Settling a job may unsettle others.
-    while (const auto job = transition_.TakeUnsettled()) admission_.Settle(*job);
+    while (const auto job = transition_.TakeMarked()) admission_.Reconcile(*job);
     if (transition_.TakeTellWorkers()) fleet_.RespondAll();
     lists_.SendChanged();
   }
@@ -290,16 +290,16 @@ void DispatcherMachine::StepDown(const std::string& why, std::uint64_t seen) {
 Actions DispatcherMachine::OnTick(Moment now) {
   transition_.Begin(now);
   if (!stepped_down_.ok()) return End();
-  CloseMute();
+  CloseLateHandshakes();
   admission_.Tick();
   sessions_.Tick();
   fleet_.Tick();
   lists_.Tick();
   columns_.Tick();
   records_.Tick();
-  const bool round_ends = pulses_.Ends(transition_.now());
+  const bool round_ends = heartbeats_.Ends(transition_.now());
   if (round_ends) plans_.Tend();
-  Pulse();
+  Heartbeat();
   if (round_ends) {
     desired_workers_.Look(transition_.now(),
                           LookAtFleet(facts(), transition_.now(), transition_.options()));
@@ -307,23 +307,23 @@ Actions DispatcherMachine::OnTick(Moment now) {
   return End();
 }
 
-void DispatcherMachine::Pulse() {
-  for (const StreamId id : pulses_.Take(facts().streams(), transition_.now())) {
+void DispatcherMachine::Heartbeat() {
+  for (const StreamId id : heartbeats_.Take(facts().streams(), transition_.now())) {
     const Number owner = facts().FindStream(id)->owner;
     const SessionFacts* session = facts().FindSession(owner);
-    if (session != nullptr && session->stream == id) sessions_.Pulse(*session);
+    if (session != nullptr && session->stream == id) sessions_.Heartbeat(*session);
     const Worker* worker = facts().FindWorker(owner);
-    if (worker != nullptr && worker->stream == id) fleet_.Pulse(*worker);
+    if (worker != nullptr && worker->stream == id) fleet_.Heartbeat(*worker);
   }
 }
 
-void DispatcherMachine::CloseMute() {
+void DispatcherMachine::CloseLateHandshakes() {
   const Duration patience = transition_.options().hello_timeout;
-  std::vector<StreamId> mute;
+  std::vector<StreamId> late;
   for (const auto& [id, stream] : facts().streams()) {
-    if (!stream.owner.is_set() && transition_.now() - stream.opened >= patience) mute.push_back(id);
+    if (!stream.owner.is_set() && transition_.now() - stream.opened >= patience) late.push_back(id);
   }
-  for (const StreamId id : mute) {
+  for (const StreamId id : late) {
     transition_.Close(
         id, Unavailable(fmt::format("no first message for {:.0f} s", ToSeconds(patience))));
   }

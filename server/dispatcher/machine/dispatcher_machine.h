@@ -8,7 +8,7 @@
 // events of streams that it does not know or has closed.
 //
 //   consumer ── Hello ──▶ OnAttach ─▶ CompilePlan ─▶ OnPlanCompiled ─▶ CommitRecord
-//            ◀─ Welcome ───────── Admission::Settle ◀──────────────── OnRecordCommitted
+//            ◀─ Welcome ───────── Admission::Reconcile ◀──────────────── OnRecordCommitted
 //            ── Report ─▶ OnAttach ─▶ Reports::Hear ─▶ WorkerLists ─▶ SendAttach (list)
 //
 // Its parts decide. Admission brings a session from Hello to Welcome, with the help of PlanRequests
@@ -29,9 +29,9 @@
 #include "server/dispatcher/machine/admission.h"
 #include "server/dispatcher/machine/desired_workers.h"
 #include "server/dispatcher/machine/fleet.h"
+#include "server/dispatcher/machine/heartbeat_round.h"
 #include "server/dispatcher/machine/job_records.h"
 #include "server/dispatcher/machine/plan_requests.h"
-#include "server/dispatcher/machine/pulse_round.h"
 #include "server/dispatcher/machine/reports.h"
 #include "server/dispatcher/machine/sessions.h"
 #include "server/dispatcher/machine/transition.h"
@@ -101,7 +101,7 @@ class DispatcherMachine {
   /// The term of that other one; 0 if only the store has said that there is one.
   std::uint64_t seen_term() const { return seen_term_; }
 
-  /// How many workers jobs need. It is looked at once in every round of pulses.
+  /// How many workers jobs need. It is looked at once in every round of heartbeats.
   const DesiredWorkers& desired_workers() const { return desired_workers_; }
 
   /// Why no worker can build for this session now; empty if one can.
@@ -118,9 +118,9 @@ class DispatcherMachine {
   void Refuse(StreamId stream, const Status& why);
   void HearWorker(StreamId stream, const v1::WorkRequest& request);
   /// Tells the peers whose turn it is that this dispatcher lives.
-  void Pulse();
+  void Heartbeat();
   /// Closes the streams whose first message has not come in time.
-  void CloseMute();
+  void CloseLateHandshakes();
 
   void StepDown(const std::string& why, std::uint64_t seen = 0);
   /// Whether a peer has seen a higher term than this dispatcher's. If so, this dispatcher steps
@@ -141,7 +141,7 @@ class DispatcherMachine {
   Fleet fleet_;
   Admission admission_;
   DesiredWorkers desired_workers_;
-  PulseRound pulses_;
+  HeartbeatRound heartbeats_;
   Status stepped_down_;
   std::uint64_t seen_term_ = 0;
 };

@@ -16,7 +16,7 @@ struct DispatcherOptions {
 
   Duration tick = std::chrono::milliseconds(50);  // between two ticks
   Duration late_tick = std::chrono::seconds(1);   // a gap above tick + late_tick is our own pause
-  Duration pulse = std::chrono::seconds(1);       // for a round of pulses, one for each stream
+  Duration heartbeat = std::chrono::seconds(1);   // for a round of heartbeats, one for each stream
   Duration session_timeout =
       std::chrono::seconds(10);  // a session ends this long after its last message
   Duration attach_timeout =

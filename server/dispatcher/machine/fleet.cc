@@ -75,7 +75,7 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   if (worker.stream != stream) {
     transition_.Close(worker.stream, Cancelled("the worker has opened a newer stream"));
   }
-  // Only these changes are answered now. All others can wait for the next pulse.
+  // Only these changes are answered now. All others can wait for the next heartbeat.
   const bool answer = worker.stream != stream || !SameDigests(worker.report, request);
   const Duration silence = transition_.now() - worker.heard;
   v1::WorkRequest report = Trimmed(request);
@@ -299,7 +299,7 @@ void Fleet::NoteLost(const std::vector<Number>& ids) {
   }
 }
 
-void Fleet::Pulse(const Worker& worker) {
+void Fleet::Heartbeat(const Worker& worker) {
   v1::WorkResponse response = ResponseTo(worker);
   if (SaysNothingNew(worker, response)) {
     response.Clear();

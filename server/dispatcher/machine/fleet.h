@@ -35,7 +35,7 @@ class Fleet {
   void Tick();
   /// Tells a worker that this dispatcher lives. It is also told which plans it has to keep, if it
   /// does not have just these.
-  void Pulse(const Worker& worker);
+  void Heartbeat(const Worker& worker);
 
  private:
   /// The worker that an operator means.

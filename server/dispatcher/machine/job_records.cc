@@ -87,7 +87,7 @@ void JobRecords::OnCommitted(const v1::JobRecord& record, const Status& status) 
     transition_.Apply(RecordFailed{record, status, transition_.now() + options_.retry});
   }
   if (store_failed_ || !status.ok()) NoteStore();
-  transition_.Unsettle(record.name());
+  transition_.Mark(record.name());
 }
 
 void JobRecords::NoteStore() {
@@ -104,13 +104,13 @@ void JobRecords::NoteStore() {
 
 void JobRecords::Tick() {
   for (const auto& [job, write] : facts_.writes()) {
-    if (!write.outstanding && transition_.now() >= write.retry_at) transition_.Unsettle(job);
+    if (!write.outstanding && transition_.now() >= write.retry_at) transition_.Mark(job);
   }
   // Jobs of an earlier term end if nobody has come back to them.
   if (inherited_checked_ || transition_.now() - facts_.booted() < options_.session_timeout) return;
   inherited_checked_ = true;
   for (const auto& [job, record] : facts_.records()) {
-    if (!record.ended()) transition_.Unsettle(job);
+    if (!record.ended()) transition_.Mark(job);
   }
 }
 

@@ -28,7 +28,7 @@ class JobRecords {
   void WriteEnd(const std::string& job);
   /// Takes the answer to a CommitRecord. REQUIRES: the store did not refuse this dispatcher's term.
   void OnCommitted(const v1::JobRecord& record, const Status& status);
-  /// Unsettles the jobs whose records can be written now.
+  /// Marks the jobs whose records can be written now.
   void Tick();
 
  private:

@@ -36,32 +36,32 @@ void PlanRequests::OnCompiled(const std::string& key,
                               const Result<std::shared_ptr<const PlanFacts>>& plan) {
   if (facts_.FindPlan(key) == nullptr) return;
   if (plan.ok()) {
-    UnsettleAsking(key);
+    MarkAsking(key);
     transition_.Apply(PlanReady{key, *plan, transition_.now()});
     transition_.TellWorkers();
     transition_.Log(LogLevel::kInfo, "plan ready",
                     {{"fingerprint", (*plan)->fingerprint().ToString()}});
   } else if (plan.status().code() == StatusCode::kUnavailable ||
              plan.status().code() == StatusCode::kResourceExhausted) {
-    UnsettleAsking(key);
+    MarkAsking(key);
     transition_.Apply(PlanPutOff{key, plan.status(), transition_.now() + options_.retry});
   } else {
     Refuse(key, plan.status());
   }
 }
 
-std::vector<Number> PlanRequests::UnsettleAsking(const std::string& key) {
+std::vector<Number> PlanRequests::MarkAsking(const std::string& key) {
   std::vector<Number> asking;
   for (const auto& [id, session] : facts_.sessions()) {
     if (session.plan_key != key) continue;
     asking.push_back(id);
-    transition_.Unsettle(session.hello.job());
+    transition_.Mark(session.hello.job());
   }
   return asking;
 }
 
 void PlanRequests::Refuse(const std::string& key, const Status& why) {
-  const std::vector<Number> asking = UnsettleAsking(key);
+  const std::vector<Number> asking = MarkAsking(key);
   transition_.Log(LogLevel::kWarning, "plan refused", {{"why", why.message()}});
   transition_.Apply(PlanForgotten{key});
   for (const Number id : asking) sessions_.Fail(id, why, EventKind::kPipelineRefused);
@@ -70,7 +70,7 @@ void PlanRequests::Refuse(const std::string& key, const Status& why) {
 void PlanRequests::OnColumnsMissing(const std::string& key, const ColumnWant& want) {
   const RequestedPlan* plan = facts_.FindPlan(key);
   if (plan == nullptr) return;
-  UnsettleAsking(key);
+  MarkAsking(key);
   transition_.Apply(PlanLacks{key, columns_.Want(plan->pipeline, want)});
 }
 
@@ -91,7 +91,7 @@ void PlanRequests::OnDataDamaged(const std::string& key, const Status& why,
 
 void PlanRequests::Ask(const std::string& key, const std::vector<std::string>& named,
                        const Status& damage) {
-  UnsettleAsking(key);
+  MarkAsking(key);
   // A name of its own, so that no answer to an earlier question is taken for one to this.
   const std::string question = "question " + transition_.NewNumber().ToString();
   transition_.Apply(PlanAsked{key, question, named, damage, transition_.now()});
@@ -200,7 +200,7 @@ void PlanRequests::Tend() {
   const std::set<std::string> used = Used();
   std::vector<std::string> over;
   std::vector<std::string> again;
-  std::vector<std::pair<std::string, Status>> hopeless;
+  std::vector<std::pair<std::string, Status>> unviable;
   for (const auto& [key, plan] : facts_.plans()) {
     const bool kept = used.contains(key) || transition_.now() - plan.used < options_.plan_linger;
     if (plan.phase == RequestedPlan::Phase::kCompiling) continue;
@@ -210,16 +210,17 @@ void PlanRequests::Tend() {
                transition_.now() >= plan.retry_at) {
       again.push_back(key);
     } else if (plan.phase == RequestedPlan::Phase::kLacksColumns) {
-      const Status hope = columns_.CheckHope(plan.lacks);
-      if (!hope.ok()) hopeless.emplace_back(key, hope);
+      const Status viability = columns_.CheckViability(plan.lacks);
+      if (!viability.ok()) unviable.emplace_back(key, viability);
     } else if (plan.phase == RequestedPlan::Phase::kAsking) {
       // Workers come back one by one after a restart.
       const bool all_are_back = transition_.now() - plan.asked >= options_.session_timeout;
-      const Status hope = CheckAsked(plan, facts_.workers(), all_are_back, FingerprintsOf(key));
-      if (!hope.ok()) hopeless.emplace_back(key, hope);
+      const Status viability =
+          CheckAsked(plan, facts_.workers(), all_are_back, FingerprintsOf(key));
+      if (!viability.ok()) unviable.emplace_back(key, viability);
     }
   }
-  for (const auto& [key, why] : hopeless) Refuse(key, why);
+  for (const auto& [key, why] : unviable) Refuse(key, why);
   for (const auto& key : over) transition_.Apply(PlanForgotten{key});
   if (!over.empty()) transition_.TellWorkers();
   for (const auto& key : again) RequestAgain(key);

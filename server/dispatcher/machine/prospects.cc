@@ -117,13 +117,13 @@ Status CheckTries(const std::map<Number, Worker>& workers, const SessionFacts& s
 Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFacts& session,
                       Time now, const DispatcherOptions& options) {
   int failing = 0;
-  std::set<Number> hopeful;
+  std::set<Number> viable;
   StatusCode code = StatusCode::kOk;
   Reasons reasons;
   for (const auto& [id, worker] : workers) {
     const Prospect prospect = Of(worker, session, now, options);
     if (prospect.kind == Prospect::Kind::kServes || prospect.kind == Prospect::Kind::kMayServe) {
-      hopeful.insert(id);
+      viable.insert(id);
       continue;
     }
     if (prospect.kind != Prospect::Kind::kFailsForGood) continue;
@@ -134,11 +134,11 @@ Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFact
   constexpr auto kNoneLeft = "no worker is left that can serve the plan: ";
   for (const auto& [at, tries] : TriesOf(session)) {
     const bool all =
-        !hopeful.empty() && std::all_of(hopeful.begin(), hopeful.end(),
-                                        [&tries = tries](Number id) { return tries.contains(id); });
+        !viable.empty() && std::all_of(viable.begin(), viable.end(),
+                                       [&tries = tries](Number id) { return tries.contains(id); });
     if (all) return DataLoss(kNoneLeft + Describe(workers, tries));
   }
-  if (failing == 0 || !hopeful.empty()) return OkStatus();
+  if (failing == 0 || !viable.empty()) return OkStatus();
   if (code == StatusCode::kAborted) code = StatusCode::kDataLoss;
   std::string text = reasons.Text();
   if (failing > kNamedWorkers) text += fmt::format(" (and {} others)", failing - kNamedWorkers);

@@ -81,7 +81,7 @@ void Reports::Answer(Number id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (HasAll(session)) return;
   const bool has_members = lists_.HasMembers(session);
-  if (const Status status = CheckHope(session, has_members); !status.ok()) {
+  if (const Status status = CheckViability(session, has_members); !status.ok()) {
     return sessions_.FailJob(id, status);
   }
   if (!has_members) {
@@ -93,8 +93,8 @@ void Reports::Answer(Number id) {
   }
 }
 
-Status Reports::CheckHope(const SessionFacts& session, bool has_members) const {
-  if (IsMutant(Mutant::kHopelessJobWaits)) return OkStatus();
+Status Reports::CheckViability(const SessionFacts& session, bool has_members) const {
+  if (IsMutant(Mutant::kUnviableJobWaits)) return OkStatus();
   const bool refused = std::any_of(session.failing.begin(), session.failing.end(),
                                    [](const auto& f) { return IsRefusedForGood(f.second.code); });
   if (has_members && !refused) return OkStatus();

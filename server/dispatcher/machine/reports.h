@@ -34,7 +34,7 @@ class Reports {
   /// REQUIRES: the session is live and has reported.
   void Answer(Number id);
   /// Not ok if no worker is left that can serve the session; see CheckProspects.
-  Status CheckHope(const SessionFacts& session, bool has_members) const;
+  Status CheckViability(const SessionFacts& session, bool has_members) const;
   std::string WhyNot(const Worker& worker, const SessionFacts& session) const;
 
   Transition& transition_;

@@ -96,7 +96,7 @@ void Sessions::FailJob(Number id, const Status& status) {
 }
 
 void Sessions::End(Number id, v1::JobEnd end) {
-  transition_.Unsettle(facts_.FindSession(id)->hello.job());
+  transition_.Mark(facts_.FindSession(id)->hello.job());
   transition_.Apply(SessionEnded{id, std::move(end)});
 }
 
@@ -162,10 +162,10 @@ void Sessions::Tick() {
   }
 }
 
-void Sessions::Pulse(const SessionFacts& session) {
-  v1::AttachResponse pulse;
-  pulse.set_term(facts_.term());
-  transition_.Do(SendAttach{session.stream, std::move(pulse)});
+void Sessions::Heartbeat(const SessionFacts& session) {
+  v1::AttachResponse heartbeat;
+  heartbeat.set_term(facts_.term());
+  transition_.Do(SendAttach{session.stream, std::move(heartbeat)});
 }
 
 }  // namespace millrace

@@ -41,7 +41,7 @@ class Sessions {
   /// Ends the sessions that have been silent for too long.
   void Tick();
   /// Tells a consumer that this dispatcher lives.
-  void Pulse(const SessionFacts& session);
+  void Heartbeat(const SessionFacts& session);
 
  private:
   /// Ends the session with a status, without an event.

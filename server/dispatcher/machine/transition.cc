@@ -69,9 +69,9 @@ void Transition::Begin(Moment now) {
   }
 }
 
-std::optional<std::string> Transition::TakeUnsettled() {
-  if (unsettled_.empty()) return std::nullopt;
-  return std::move(unsettled_.extract(unsettled_.begin()).value());
+std::optional<std::string> Transition::TakeMarked() {
+  if (marked_.empty()) return std::nullopt;
+  return std::move(marked_.extract(marked_.begin()).value());
 }
 
 }  // namespace millrace

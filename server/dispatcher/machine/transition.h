@@ -50,8 +50,8 @@ class Transition {
   void DetachEvents(const std::string& job) { events_.DetachJob(job); }
   /// Closes the stream if it is open. A consumer gets a code that tells it whether to try again.
   void Close(StreamId stream, const Status& status);
-  /// Marks the job, so that Admission::Settle is called for it before the event ends.
-  void Unsettle(const std::string& job) { unsettled_.insert(job); }
+  /// Marks the job, so that Admission::Reconcile is called for it before the event ends.
+  void Mark(const std::string& job) { marked_.insert(job); }
   /// Before the event ends, all workers are told which plans and files are wanted.
   void TellWorkers() { tell_workers_ = true; }
 
@@ -62,7 +62,7 @@ class Transition {
   void Begin(Moment now);
   /// Takes the first of the unsettled jobs; it counts as settled from then on. Empty if there is
   /// none.
-  std::optional<std::string> TakeUnsettled();
+  std::optional<std::string> TakeMarked();
   bool TakeTellWorkers() { return std::exchange(tell_workers_, false); }
   Actions TakeActions() { return std::exchange(actions_, {}); }
 
@@ -71,7 +71,7 @@ class Transition {
   const std::function<void(const Update&)> watch_;
   DispatcherFacts facts_;
   Moment now_;
-  std::set<std::string> unsettled_;
+  std::set<std::string> marked_;
   bool tell_workers_ = false;
   Actions actions_;
   EventLog events_;

@@ -113,7 +113,7 @@ void DispatcherService::Begun(const Result<TermRecords>& begun) {
                    {{"term", begun->term}, {"why", dispatcher_->stepped_down()}});
   term_ = begun->term;
   dispatcher_.emplace(options_, begun->term, begun->jobs, Now(),
-                      [this](const Update& update) { tally_.WillApply(update); });
+                      [this](const Update& update) { counters_.WillApply(update); });
   for (const auto& [id, dataset] : datasets_) Perform(dispatcher_->OnDataset(id, dataset, Now()));
 }
 
@@ -187,7 +187,7 @@ void DispatcherService::Do(CommitRecord& action) {
     Check(status);
     const double seconds = ToSeconds(clock_->Now() - began);
     queue->Post([this, record, status, seconds] {
-      tally_.Committed(seconds, status);
+      counters_.Committed(seconds, status);
       Perform(dispatcher_->OnRecordCommitted(record, status, Now()));
     });
   });

@@ -25,7 +25,7 @@ void AddDifferingWorkers(const DispatcherFacts& facts, MetricSet& metrics) {
 }  // namespace
 
 void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
-                          const DispatcherTally& tally, Time now, double unix_seconds,
+                          const DispatcherCounters& counters, Time now, double unix_seconds,
                           MetricSet& metrics) {
   const DispatcherFacts& facts = dispatcher.facts();
   metrics.Add(Metric::kLeader, {}, dispatcher.stepped_down().ok() ? 1 : 0);
@@ -55,7 +55,7 @@ void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherO
     }
   }
 
-  tally.AddTo(metrics, now, unix_seconds);
+  counters.AddTo(metrics, now, unix_seconds);
 
   const DesiredWorkers& desired = dispatcher.desired_workers();
   // An autoscaler keeps the workers that it has while there is no figure.

@@ -75,9 +75,9 @@ DispatcherService::DispatcherService(const DispatcherOptions& options,
       last_round_(clock_->Now()),
       refusals_(
           {"Attach", "Work", "GetColumn", "GetStatus", "DrainWorker", "UndrainWorker", "EndJob"}),
-      tally_(options_.backend),
+      counters_(options_.backend),
       dispatcher_(std::in_place, options_, begun.term, std::move(begun.jobs), Now(),
-                  [this](const Update& update) { tally_.WillApply(update); }),
+                  [this](const Update& update) { counters_.WillApply(update); }),
       compilers_(kCompilers),
       keeper_(1),
       committer_(1),
@@ -309,7 +309,7 @@ void DispatcherService::AddMetrics(MetricSet& metrics) {
   refusals_.AddTo(metrics);
   const Result<MetricSet> asked = Ask<MetricSet>("GetStatus", [this, metrics]() mutable {
     const auto unix_seconds = static_cast<double>(clock_->UnixSeconds());
-    AddDispatcherMetrics(*dispatcher_, options_, tally_, clock_->Now(), unix_seconds, metrics);
+    AddDispatcherMetrics(*dispatcher_, options_, counters_, clock_->Now(), unix_seconds, metrics);
     metrics.Set(Metric::kEventSeconds, {}, events_);
     return Result<MetricSet>(std::move(metrics));
   });

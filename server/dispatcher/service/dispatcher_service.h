@@ -28,8 +28,8 @@
 #include "common/system/refusal_counter.h"
 #include "common/transport/strand.h"
 #include "common/transport/stream.h"
+#include "server/dispatcher/machine/counters.h"
 #include "server/dispatcher/machine/dispatcher_machine.h"
-#include "server/dispatcher/machine/tally.h"
 #include "server/dispatcher/service/plan_compiler.h"
 #include "server/dispatcher/service/running_dispatcher.h"
 #include "server/dispatcher/service/server_stream.h"
@@ -168,7 +168,7 @@ class DispatcherService final : public RunningDispatcher {
   RefusalCounter refusals_;
 
   // Only the event loop uses these.
-  DispatcherTally tally_;
+  DispatcherCounters counters_;
   std::optional<DispatcherMachine> dispatcher_;  // never empty
   std::map<std::string, v1::DatasetState> datasets_;
   bool beginning_ = false;  // a term is being committed

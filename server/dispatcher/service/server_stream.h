@@ -1,6 +1,6 @@
 // The dispatcher's end of one stream. Messages that came in wait here for the event loop. A message
 // that goes out waits here until the one before it is written. The number of messages that wait is
-// bounded, because a later report or pulse replaces one that still waits.
+// bounded, because a later report or heartbeat replaces one that still waits.
 //
 // Thread-safe. The event loop calls Take, Send and Close; the network calls the rest.
 #pragma once

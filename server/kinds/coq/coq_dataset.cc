@@ -169,7 +169,7 @@ FileNews CoqDataset::CheckFiles(const std::stop_token& stop) const {
   std::vector<DamagedFile> replaced;
   // mutex_ is not held here: a network file system may take its time.
   for (const auto& [number, file] : files) {
-    FileChange change = doubts_.Look(number, *file);
+    FileChange change = suspects_.Look(number, *file);
     if (change.kind == FileChange::Kind::kInPlace) {
       changed.push_back({number, NameOf(number), std::move(change.what)});
     } else if (change.kind == FileChange::Kind::kReplaced) {
@@ -181,13 +181,13 @@ FileNews CoqDataset::CheckFiles(const std::stop_token& stop) const {
     MutexLock lock(mutex_);
     for (DamagedFile& file : changed) Note(std::move(file));
   }
-  const std::vector<FileDoubts::Verdict> verdicts =
-      doubts_.Settle([&](std::uint32_t number, const MappedFile& file) {
+  const std::vector<SuspectFiles::Verdict> verdicts =
+      suspects_.Reconcile([&](std::uint32_t number, const MappedFile& file) {
         return CompareBytes(number, file, stop);
       });
 
   MutexLock lock(mutex_);
-  for (const FileDoubts::Verdict& verdict : verdicts) {
+  for (const SuspectFiles::Verdict& verdict : verdicts) {
     if (verdict.status.ok()) {
       news.touched.push_back(NameOf(verdict.number));
     } else {

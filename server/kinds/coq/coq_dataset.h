@@ -21,7 +21,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/system/mutex.h"
-#include "server/files/file_doubts.h"
+#include "server/files/suspect_files.h"
 #include "server/kinds/coq/index/dataset_index.h"
 #include "server/kinds/coq/scan/node_words.h"
 #include "server/source/dataset.h"
@@ -80,9 +80,9 @@ class CoqDataset final : public Dataset {
   Result<std::string_view> Text(FileId file, TextRef text) const;
 
   /// Checks every open file and the index with one call of stat each: are they still the files that
-  /// were mapped? If only times differ, the file is hashed (FileDoubts). That takes 0.2 s for 1 GB
-  /// in the page cache; otherwise it takes as long as the disk needs. `stop` ends it early; files
-  /// in doubt then stay in doubt. One thread checks at a time and others wait for it.
+  /// were mapped? If only times differ, the file is hashed (SuspectFiles). That takes 0.2 s for 1
+  /// GB in the page cache; otherwise it takes as long as the disk needs. `stop` ends it early;
+  /// files in doubt then stay in doubt. One thread checks at a time and others wait for it.
   FileNews CheckFiles(const std::stop_token& stop) const override;
 
   /// Files known to be damaged. CheckFiles found them, or a read found no bytes, or they could not
@@ -110,7 +110,7 @@ class CoqDataset final : public Dataset {
   const std::uint32_t slot_count_;
   const std::unique_ptr<std::atomic<const FileView*>[]> slots_;
   mutable Mutex looking_;  // held while files are hashed; taken before mutex_
-  mutable FileDoubts doubts_ MILLRACE_GUARDED_BY(looking_);
+  mutable SuspectFiles suspects_ MILLRACE_GUARDED_BY(looking_);
   mutable Mutex mutex_;  // not taken for files that are open and whole
   mutable std::vector<std::unique_ptr<OpenFile>> open_ MILLRACE_GUARDED_BY(mutex_);
   mutable std::map<std::uint32_t, DamagedFile> damaged_ MILLRACE_GUARDED_BY(mutex_);

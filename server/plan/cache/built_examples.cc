@@ -62,7 +62,7 @@ UncheckedExamples BuiltExamples::TakeUnchecked() {
   return std::exchange(unchecked_, {});
 }
 
-void BuiltExamples::Settle(UncheckedExamples examples, FilesFound found) {
+void BuiltExamples::Reconcile(UncheckedExamples examples, FilesFound found) {
   const MutexLock lock(mutex_);
   switch (found) {
     case FilesFound::kUnknown:

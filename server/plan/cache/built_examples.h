@@ -13,7 +13,7 @@
 //
 //   UncheckedExamples unchecked = examples.TakeUnchecked();
 //   … look at the files …
-//   examples.Settle(std::move(unchecked), FilesFound::kIntact);
+//   examples.Reconcile(std::move(unchecked), FilesFound::kIntact);
 //
 // A thread of the object reads the folder in the beginning, and writes to it.
 //
@@ -83,7 +83,7 @@ class BuiltExamples {
   /// The files were looked at after `examples` were taken. If they are intact, the examples will be
   /// written. If they are damaged, everything in memory is forgotten too. Else the examples wait
   /// for the next look.
-  void Settle(UncheckedExamples examples, FilesFound found);
+  void Reconcile(UncheckedExamples examples, FilesFound found);
   /// Waits until the folder was read, and what was found right until now is on disk.
   void Flush();
 

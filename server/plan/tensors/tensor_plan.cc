@@ -135,9 +135,9 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
   for (const TensorOutput& output : plan->graph_.outputs()) {
     if (output.pad && output.pad->needs_bound()) plan->padded_to_bound_ = output.name;
   }
-  Result<Waist> waist = FindWaist(plan->graph_);
-  if (!waist.ok()) return located(waist.status());
-  plan->waist_ = *std::move(waist);
+  Result<TransferCut> transfer_cut = FindTransferCut(plan->graph_);
+  if (!transfer_cut.ok()) return located(transfer_cut.status());
+  plan->cut_ = *std::move(transfer_cut);
   if (Status status = plan->Travel(chosen); !status.ok()) return located(status);
   Result<std::vector<EdgeGroup>> edges = CheckTensors(plan->tensors_, expand);
   if (!edges.ok()) return located(edges.status().WithContext("output"));
@@ -151,7 +151,7 @@ Status TensorPlan::Travel(const std::vector<bool>& chosen_splits) {
   std::vector<bool> chosen = chosen_splits;
   std::vector<ProgramOutput> computed;
   std::set<std::string> cut;  // splits of computed tensors
-  for (const std::size_t node : waist_.tensors) {
+  for (const std::size_t node : cut_.tensors) {
     if (nodes[node].operation == nullptr) {
       chosen[*FindTensor(source_, nodes[node].name)] = true;
       continue;
@@ -233,7 +233,7 @@ Status TensorPlan::AddComputed(std::size_t node) {
 void TensorPlan::MakeConsumer(const TensorsPart& part) {
   const std::vector<TensorNode>& nodes = graph_.nodes();
   std::vector<bool> travels(nodes.size(), false);
-  for (const std::size_t node : waist_.tensors) travels[node] = true;
+  for (const std::size_t node : cut_.tensors) travels[node] = true;
   TensorGraphText text;
   text.outputs.emplace();
   std::set<std::string> defined;
@@ -248,7 +248,7 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
     text.definitions.push_back(std::move(definition));
   };
   for (std::size_t node = 0; node < nodes.size(); ++node) {
-    if (!waist_.at_consumer[node] || nodes[node].implicit) continue;
+    if (!cut_.at_consumer[node] || nodes[node].implicit) continue;
     define(nodes[node].name, node);
   }
   for (const TensorOutput& output : graph_.outputs()) {

@@ -22,7 +22,7 @@
 #include "common/operations/consumer_program.h"
 #include "common/operations/program.h"
 #include "common/operations/tensor_graph.h"
-#include "server/plan/tensors/waist.h"
+#include "server/plan/tensors/transfer_cut.h"
 #include "server/source/tensors_part.h"
 
 namespace millrace {
@@ -71,7 +71,7 @@ class TensorPlan {
   const OperationTable& operations() const { return *operations_; }
   /// The whole, for people.
   const TensorGraph& graph() const { return graph_; }
-  const Waist& waist() const { return waist_; }
+  const TransferCut& transfer_cut() const { return cut_; }
 
   /// The most bytes that travel for an example of whose source's tensors there are at most
   /// `source_bytes`; 0: unknown.
@@ -117,7 +117,7 @@ class TensorPlan {
   std::vector<TensorSpec> source_;
   std::vector<Operand> operands_;
   TensorGraph graph_;
-  Waist waist_;
+  TransferCut cut_;
   Program program_;  // from the operands that the graph needs to what is computed and travels
   std::vector<Operand> inputs_;  // of the program
   std::vector<TensorSpec> tensors_;

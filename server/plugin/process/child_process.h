@@ -45,7 +45,7 @@ class ChildProcess {
   pid_t id() const { return process_; }
   int pidfd() const { return pidfd_.get(); }
   Channel& channel() { return channel_; }
-  std::string LastWords() { return output_->LastWords(); }
+  std::string FatalHandler() { return output_->FatalHandler(); }
   bool HasEnded() const;
 
   /// Has the process print where each of its threads is, and ends it. Takes at most about a second.

@@ -33,7 +33,7 @@ class OutputLines {
   void Finish(Time now);
 
   /// The last bytes of everything, as text.
-  std::string LastWords() const;
+  std::string FatalHandler() const;
 
  private:
   void EndLine(Time now);

@@ -57,10 +57,10 @@ void ProcessOutput::Tick() {
   if (!finished_) lines_.Tick(clock_->Now());
 }
 
-std::string ProcessOutput::LastWords() {
+std::string ProcessOutput::FatalHandler() {
   MutexLock lock(mutex_);
   DrainLocked();
-  return lines_.LastWords();
+  return lines_.FatalHandler();
 }
 
 void ProcessOutput::Finish() {

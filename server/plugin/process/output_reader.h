@@ -28,7 +28,7 @@ class ProcessOutput {
   bool Drain();
   void Tick();
   /// Reads what there is, and returns the last of it.
-  std::string LastWords();
+  std::string FatalHandler();
   /// Tells what was not told yet. Nothing is read afterwards.
   void Finish();
   int file() const { return pipe_.get(); }

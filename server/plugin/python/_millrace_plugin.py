@@ -6,7 +6,7 @@ PARENT is the process id of the daemon, NAME the plugin's name, for people who l
 Everything else comes over the socket that is open as file 3: messages are a length of 4 bytes and
 JSON, and some bring open files. The first message says what this process is:
 
-- a *nursery*: it imports the plugin once, and forks a process whenever the daemon asks;
+- a *fork_server*: it imports the plugin once, and forks a process whenever the daemon asks;
 - a process that imports the plugin for itself, if the import starts threads, with which a fork is
   not safe.
 
@@ -216,7 +216,7 @@ class Plugin:
                               "plugin another name" % (self.name, home and ", " + home))
 
 
-def tend_nursery(channel, plugin, forks):
+def run_fork_server(channel, plugin, forks):
     """Forks a process for each request. A process that has ended keeps its number until the daemon
     asks for its end, so that the daemon never kills another process of the same number."""
     gc.collect()
@@ -228,10 +228,10 @@ def tend_nursery(channel, plugin, forks):
             continue
         sys.stdout.flush()
         sys.stderr.flush()
-        nursery = os.getpid()
+        fork_server = os.getpid()
         child = forks.fork_our_own()
         if child == 0:
-            die_with(nursery)
+            die_with(fork_server)
             os.setpgid(0, 0)
             channel.connection.close()
             os.dup2(files[1], 1)
@@ -287,8 +287,8 @@ def main():
     channel.send(answer)
     if "error" in answer:
         channel.receive()  # until the daemon has read it and is gone
-    elif start["nursery"] and answer["imported"]["threads"] == 1:
-        tend_nursery(channel, plugin, forks)
+    elif start["fork_server"] and answer["imported"]["threads"] == 1:
+        run_fork_server(channel, plugin, forks)
     else:
         serve(channel, plugin)
 

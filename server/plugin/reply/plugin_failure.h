@@ -23,7 +23,7 @@ struct PluginFailure {
   std::string type;        // of the exception: "ValueError"
   std::string message;     // of the exception, or what is wrong
   std::string traceback;   // as Python prints it, without frames of Millrace; may be empty
-  std::string last_words;  // the last output of the process; may be empty
+  std::string fatal_handler;  // the last output of the process; may be empty
   int tries = 0;           // how many processes tried the example here
   friend bool operator==(const PluginFailure&, const PluginFailure&) = default;
 };

@@ -82,12 +82,12 @@ struct WorkerAction {
   };
   /// Look whether files in use are damaged. The adapter calls OnPlan for each plan that cannot be
   /// served any more.
-  struct LookAtFiles {};
+  struct SnapshotFiles {};
   /// Wake the threads that build: NextBuild may have more for them than before.
   struct WakeBuilders {};
 
   using Any = std::variant<OpenWork, SendWork, CloseWork, SendPart, SendBatch, CloseStream,
-                           CompilePlan, LookAtFiles, WakeBuilders>;
+                           CompilePlan, SnapshotFiles, WakeBuilders>;
 };
 
 }  // namespace millrace

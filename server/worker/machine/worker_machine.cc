@@ -177,7 +177,7 @@ void WorkerMachine::OnBuildFailed(const BuildQueue::Task& task, const Status& wh
   log_->Error("batch cannot be built", {{"plan", task.plan}, {"error", why}});
   OnBuildEnded(task, false, now);
   // The files are looked at now, not at the next period: other batches would fail as well.
-  if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::LookAtFiles{});
+  if (why.code() == StatusCode::kDataLoss) actions_.push_back(WorkerAction::SnapshotFiles{});
   for (const auto& [id, at] : queue_.GiveUp(task, why)) {
     StreamEntry& stream = streams_.at(id);
     Refuse(stream, why, at);

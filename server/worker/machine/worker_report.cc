@@ -29,7 +29,7 @@ constexpr int kRetryBudget = 10;
 void WorkerMachine::Tick(Time now) {
   if (now - last_look_ >= kLookPeriod) {
     last_look_ = now;
-    actions_.push_back(WorkerAction::LookAtFiles{});
+    actions_.push_back(WorkerAction::SnapshotFiles{});
   }
   if (tuning_.Tick(queue_.jobs() > 0, now, *log_)) WakeBuilders();
   TickStreams(now);

@@ -206,7 +206,7 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
   } else if (auto* compile = std::get_if<WorkerAction::CompilePlan>(&action)) {
     to_compile_.push_back(std::move(compile->spec));
     prepare_available_.NotifyAll();
-  } else if (std::holds_alternative<WorkerAction::LookAtFiles>(action)) {
+  } else if (std::holds_alternative<WorkerAction::SnapshotFiles>(action)) {
     look_due_ = true;
     look_due_changed_.NotifyAll();
   } else {

@@ -70,7 +70,7 @@ class IndexBuilder {
     MILLRACE_RETURN_IF_ERROR(ScanAll(spool).WithContext("dataset " + dir_.string()));
     CheckTargets();
     OrderAll();
-    MILLRACE_RETURN_IF_ERROR(SettleBad(bad));
+    MILLRACE_RETURN_IF_ERROR(ReconcileBad(bad));
     report_.left_out_files = dataset_.left_out.size();
     report_.dataset_bytes = 0;
     for (const std::uint32_t place : dataset_.order) {
@@ -119,7 +119,7 @@ class IndexBuilder {
   }
 
   // Handles bad files as the options say: fails, or leaves them out.
-  Status SettleBad(std::vector<BadFile>* bad_files) {
+  Status ReconcileBad(std::vector<BadFile>* bad_files) {
     std::map<std::uint32_t, BadReason> bad;
     bool can_go_on = true;
     do {

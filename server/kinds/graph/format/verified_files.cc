@@ -18,7 +18,7 @@ namespace millrace {
 namespace {
 
 // Some file systems give times in whole seconds, or in two.
-constexpr std::int64_t kSettledNs = 4'000'000'000;
+constexpr std::int64_t kUnchangedNs = 4'000'000'000;
 // A dataset has some dozen files.
 constexpr std::size_t kMaxLines = 100'000;
 constexpr std::uint64_t kMaxListBytes = kMaxLines * 100;
@@ -74,7 +74,7 @@ bool VerifiedFiles::Has(const Digest128& digest, const FileIdentity& file) const
 }
 
 void VerifiedFiles::Add(const Digest128& digest, const FileIdentity& file, std::int64_t now_ns) {
-  if (now_ns - file.modified_ns < kSettledNs) return;
+  if (now_ns - file.modified_ns < kUnchangedNs) return;
   changed_ |= lines_.insert({digest, file.size, file.inode, file.modified_ns}).second;
 }
 

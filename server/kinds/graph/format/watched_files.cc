@@ -47,7 +47,7 @@ FileNews WatchedFiles::Check(const std::stop_token& stop) const {
   // mutex_ is not held while files are looked at: a network file system may take its time.
   for (std::uint32_t f = 0; f < files_.size(); ++f) {
     if (damaged.count(f) != 0) continue;
-    FileChange change = doubts_.Look(f, files_[f].file);
+    FileChange change = suspects_.Look(f, files_[f].file);
     if (change.kind == FileChange::Kind::kInPlace) {
       // Noted before files are hashed, so that batches in progress learn of it early.
       MutexLock lock(mutex_);
@@ -56,13 +56,13 @@ FileNews WatchedFiles::Check(const std::stop_token& stop) const {
       replaced.emplace(f, std::move(change.what));
     }
   }
-  const std::vector<FileDoubts::Verdict> verdicts =
-      doubts_.Settle([&](std::uint32_t number, const MappedFile& file) {
+  const std::vector<SuspectFiles::Verdict> verdicts =
+      suspects_.Reconcile([&](std::uint32_t number, const MappedFile& file) {
         return HashesTo(files_[number].digest, file, stop)
             .WithContext("was written to while it was in use");
       });
 
-  for (const FileDoubts::Verdict& verdict : verdicts) {
+  for (const SuspectFiles::Verdict& verdict : verdicts) {
     if (!verdict.status.ok()) damaged.insert(verdict.number);
   }
   std::vector<ContentCheck::Verdict> bad;
@@ -73,7 +73,7 @@ FileNews WatchedFiles::Check(const std::stop_token& stop) const {
 
   MutexLock lock(mutex_);
   for (ContentCheck::Verdict& verdict : bad) Note(verdict.number, verdict.status.message());
-  for (const FileDoubts::Verdict& verdict : verdicts) {
+  for (const SuspectFiles::Verdict& verdict : verdicts) {
     if (verdict.status.ok()) {
       news.touched.push_back(files_[verdict.number].name);
     } else {

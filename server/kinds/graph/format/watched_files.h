@@ -17,8 +17,8 @@
 #include "common/base/result.h"
 #include "common/system/mutex.h"
 #include "server/files/damaged_files.h"
-#include "server/files/file_doubts.h"
 #include "server/files/mapped_file.h"
+#include "server/files/suspect_files.h"
 #include "server/kinds/graph/format/content_check.h"
 #include "server/kinds/graph/format/verified_files.h"
 
@@ -34,7 +34,7 @@ class WatchedFiles {
   const std::vector<WatchedFile>& files() const { return files_; }
 
   /// Whether the files are still those that were mapped: one call of stat for each. If only times
-  /// differ, the file is hashed (FileDoubts). `stop` ends that early; files in doubt then stay in
+  /// differ, the file is hashed (SuspectFiles). `stop` ends that early; files in doubt then stay in
   /// doubt. A file that was changed in place stays damaged. One thread checks at a time and others
   /// wait for it; readers never wait.
   FileNews Check(const std::stop_token& stop = {}) const;
@@ -54,7 +54,7 @@ class WatchedFiles {
 
   const std::vector<WatchedFile> files_;
   mutable Mutex looking_;  // held while files are hashed; taken before mutex_
-  mutable FileDoubts doubts_ MILLRACE_GUARDED_BY(looking_);
+  mutable SuspectFiles suspects_ MILLRACE_GUARDED_BY(looking_);
   mutable std::optional<ContentCheck> contents_ MILLRACE_GUARDED_BY(looking_);
   mutable std::atomic<double> unverified_{0};
   mutable Mutex mutex_;  // not taken while every file is whole

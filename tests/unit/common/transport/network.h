@@ -55,7 +55,7 @@ inline v1::AttachRequest Hello(const std::string& job) {
   return request;
 }
 
-inline v1::AttachResponse Pulse(std::uint64_t term) {
+inline v1::AttachResponse Heartbeat(std::uint64_t term) {
   v1::AttachResponse response;
   response.set_term(term);
   return response;

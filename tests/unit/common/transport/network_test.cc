@@ -16,9 +16,9 @@ namespace millrace {
 namespace {
 
 using test::AnyNetwork;
+using test::Heartbeat;
 using test::Hello;
 using test::Network;
-using test::Pulse;
 using test::Recorder;
 
 TEST_CASE("messages go both ways in order, and each write is confirmed", "[network]") {
@@ -29,7 +29,7 @@ TEST_CASE("messages go both ways in order, and each write is confirmed", "[netwo
   REQUIRE(server.stream);
   for (int i = 0; i < 50; ++i) {
     up->Write(Hello("job" + std::to_string(i)));
-    server.stream->Write(Pulse(static_cast<std::uint64_t>(i)));
+    server.stream->Write(Heartbeat(static_cast<std::uint64_t>(i)));
     CHECK(client->WaitForWrites(i + 1));
     CHECK(server.recorder->WaitForWrites(i + 1));
     CHECK(server.recorder->Next()->hello().job() == "job" + std::to_string(i));
@@ -48,7 +48,7 @@ TEST_CASE("a client learns the status with which the server closes, after all me
   auto client = std::make_shared<Recorder<v1::AttachResponse>>();
   auto up = network.connector->Attach(network.control_address, client);
   auto server = network.dispatcher->attached.Wait();
-  server.stream->Write(Pulse(1));
+  server.stream->Write(Heartbeat(1));
   REQUIRE(server.recorder->WaitForWrites(1));
   server.stream->Close(Aborted("rank 3 of job x was taken over by host7:4121"));
   CHECK(client->Next()->term() == 1u);

@@ -504,8 +504,8 @@ void NotePlaces(const TensorPlan& plan) {
   for (std::size_t i = 0; i < plan.graph().nodes().size(); ++i) {
     const TensorNode& node = plan.graph().nodes()[i];
     if (node.operation == nullptr || node.implicit) continue;
-    if (plan.waist().at_worker[i]) Compared()[node.operation->name].insert("worker");
-    if (plan.waist().at_consumer[i]) Compared()[node.operation->name].insert("consumer");
+    if (plan.transfer_cut().at_worker[i]) Compared()[node.operation->name].insert("worker");
+    if (plan.transfer_cut().at_consumer[i]) Compared()[node.operation->name].insert("consumer");
   }
 }
 

@@ -55,23 +55,23 @@ bool BuildsAroundFive(PluginPool& pool) {
   return reply.ok() && reply->failed() == 0 && RowText(*reply, pool.facts().tensors, 0, 1) == "5";
 }
 
-TEST_CASE("no example is blamed if the nursery is killed", "[plugin]") {
+TEST_CASE("no example is blamed if the fork server is killed", "[plugin]") {
   PluginFixture fixture(SourceWhoseFive("wait()"));
   const std::filesystem::path go = MayGoOn(fixture);
   const auto pool = fixture.Start();
-  const pid_t nursery = pool->nursery_process();
+  const pid_t fork_server = pool->fork_server_process();
   std::jthread kills([&] {
     fixture.WaitForLine("begins");
-    ::kill(nursery, SIGKILL);
-    test::WaitUntilGone(nursery);
+    ::kill(fork_server, SIGKILL);
+    test::WaitUntilGone(fork_server);
     const std::ofstream file(go);
   });
   CHECK(BuildsAroundFive(*pool));
-  CHECK(pool->nursery_process() != nursery);
+  CHECK(pool->fork_server_process() != fork_server);
   CHECK(pool->Stats()[0].failed == 0);
 }
 
-TEST_CASE("a nursery is not asked for processes that the one before it forked", "[plugin]") {
+TEST_CASE("a fork server is not asked for processes that the one before it forked", "[plugin]") {
   PluginFixture fixture(SourceWhoseFive("pass"));
   fixture.options().plugin.processes = 2;
   const auto pool = fixture.Start();
@@ -81,12 +81,12 @@ TEST_CASE("a nursery is not asked for processes that the one before it forked", 
     return first.ok() && second.ok();
   };
   REQUIRE(build_with_both());
-  ::kill(pool->nursery_process(), SIGKILL);
+  ::kill(pool->fork_server_process(), SIGKILL);
   for (const auto& stats : pool->Stats()) REQUIRE(test::WaitUntilGone(stats.process));
   REQUIRE(pool->Build({{1}}).ok());
-  const pid_t nursery = pool->nursery_process();
+  const pid_t fork_server = pool->fork_server_process();
   CHECK(build_with_both());
-  CHECK(pool->nursery_process() == nursery);
+  CHECK(pool->fork_server_process() == fork_server);
   for (const auto& stats : pool->Stats()) CHECK(stats.restarts == 1);
 }
 
@@ -242,7 +242,7 @@ TEST_CASE("no process is left when the pool ends", "[plugin]") {
   auto second = pool->Build({{1}});
   REQUIRE(first.ok());
   REQUIRE(second.ok());
-  std::vector<pid_t> processes{pool->nursery_process()};
+  std::vector<pid_t> processes{pool->fork_server_process()};
   for (const auto& stats : pool->Stats()) processes.push_back(stats.process);
   CHECK(std::set<pid_t>(processes.begin(), processes.end()).size() == 3);
   pool.reset();

@@ -291,7 +291,7 @@ TEST_CASE("a source is constructed after the fork, in every process", "[plugin]"
   const auto reply = pool->Build({{0}});
   REQUIRE(reply.ok());
   const auto& tensors = pool->facts().tensors;
-  CHECK(RowText(*reply, tensors, 0, 0) == std::to_string(pool->nursery_process()));
+  CHECK(RowText(*reply, tensors, 0, 0) == std::to_string(pool->fork_server_process()));
   CHECK(RowText(*reply, tensors, 1, 0) == RowText(*reply, tensors, 2, 0));
   CHECK(RowText(*reply, tensors, 2, 0) == std::to_string(pool->Stats()[0].process));
 }
@@ -311,7 +311,7 @@ TEST_CASE("a module whose import starts a thread is imported by each process", "
   )");
   fixture.options().plugin.processes = 2;
   const auto pool = fixture.Start();
-  CHECK(pool->nursery_process() == 0);
+  CHECK(pool->fork_server_process() == 0);
   const auto first = pool->Build({{0}});
   const auto second = pool->Build({{0}});
   REQUIRE(first.ok());

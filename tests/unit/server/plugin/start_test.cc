@@ -300,7 +300,7 @@ TEST_CASE("processes end with a daemon that is killed", "[plugin]") {
     fixture.options().launcher = std::make_shared<Launcher>();
     auto pool = PluginPool::Start(fixture.options());
     if (!pool.ok()) ::_exit(1);
-    const pid_t processes[3] = {(*pool)->nursery_process(), (*pool)->Stats()[0].process,
+    const pid_t processes[3] = {(*pool)->fork_server_process(), (*pool)->Stats()[0].process,
                                 static_cast<pid_t>((*pool)->facts().length)};
     if (::write(ends[1], processes, sizeof processes) < 0) ::_exit(1);
     if (is_busy) (void)(*pool)->Build({{0}});

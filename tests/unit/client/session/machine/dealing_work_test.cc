@@ -55,7 +55,7 @@ Work TakeSteps(const Machine::Options& options, std::uint64_t steps) {
     if (m.now.since_boot / (500 * kMs) != m.spoke_at) {
       m.spoke_at = m.now.since_boot / (500 * kMs);
       m.Say(1, {.slots = 40, .batch_ms = 1});
-      m.Pulse();
+      m.Heartbeat();
     }
   }
   return work;

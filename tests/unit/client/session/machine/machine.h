@@ -166,14 +166,14 @@ class Machine {
     state->OnAttachMessage(attach, message, now);
   }
 
-  void Pulse() {
+  void Heartbeat() {
     v1::AttachResponse message;
     message.set_term(term);
     state->OnAttachMessage(attach, message, now);
   }
 
-  /// Lets time pass. Meanwhile the dispatcher pulses and takes reports, and workers take want lists
-  /// and repeat their last words twice a second. Returns the last report.
+  /// Lets time pass. Meanwhile the dispatcher heartbeats and takes reports, and workers take want
+  /// lists and repeat their last words twice a second. Returns the last report.
   v1::Report PassAttached(Duration d) {
     v1::Report last;
     const Time end = now + d;
@@ -189,7 +189,7 @@ class Machine {
         const std::map<std::uint64_t, Word> said = words;
         for (const auto& [worker, word] : said) Say(worker, word);
       }
-      Pulse();
+      Heartbeat();
     }
     return last;
   }

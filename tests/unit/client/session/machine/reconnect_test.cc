@@ -88,9 +88,9 @@ class Crowd {
   }
   void Step(Consumer& consumer, Dispatcher dispatcher) {
     SessionMachine& state = *consumer.state;
-    v1::AttachResponse pulse;
-    pulse.set_term(100);
-    if (consumer.stream != 0) state.OnAttachMessage(consumer.stream, pulse, now_);
+    v1::AttachResponse heartbeat;
+    heartbeat.set_term(100);
+    if (consumer.stream != 0) state.OnAttachMessage(consumer.stream, heartbeat, now_);
     if (state.NextTick() <= now_) state.Tick(now_);
     for (const Action& action : state.TakeActions()) {
       if (const auto* sent = std::get_if<SendAttach>(&action)) {
@@ -100,7 +100,8 @@ class Crowd {
       if (opened == nullptr) continue;
       ++opened_[now_];
       consumer.stream = opened->stream;
-      if (dispatcher == Dispatcher::kHangsUp) state.OnAttachMessage(opened->stream, pulse, now_);
+      if (dispatcher == Dispatcher::kHangsUp)
+        state.OnAttachMessage(opened->stream, heartbeat, now_);
       if (dispatcher != Dispatcher::kAnswers) Close(consumer);
     }
   }

@@ -31,7 +31,7 @@ TEST_CASE("reports in turn come at most four times and at least once a second",
   int reports = 0;
   for (int i = 0; i < 10; ++i) {  // something changes every 100 ms
     m.Pass(100 * kMs);
-    m.Pulse();
+    m.Heartbeat();
     if (i < 8) m.Arrive(worker, static_cast<std::uint64_t>(i));
     for (const auto& send : m.Take<SendAttach>()) {
       ++reports;
@@ -44,7 +44,7 @@ TEST_CASE("reports in turn come at most four times and at least once a second",
   reports = 0;
   for (int i = 0; i < 30; ++i) {  // nothing changes
     m.Pass(100 * kMs);
-    m.Pulse();
+    m.Heartbeat();
     for (const auto& send : m.Take<SendAttach>()) {
       ++reports;
       m.state->OnAttachWritten(send.stream, m.now);
@@ -60,7 +60,7 @@ TEST_CASE("a report is not written while another write is outstanding", "[sessio
   REQUIRE(m.Take<SendAttach>().size() == 2);
   for (int i = 0; i < 20; ++i) {
     m.Pass(100 * kMs);
-    m.Pulse();
+    m.Heartbeat();
   }
   CHECK(m.Take<SendAttach>().empty());
 }
@@ -149,19 +149,19 @@ TEST_CASE("a dispatcher that is silent is left for the next one, and one that le
   Machine m(options);
   m.Welcome();
   m.Take<OpenAttach>();
-  m.Pass(4 * kSecond);  // no pulse comes
+  m.Pass(4 * kSecond);  // no heartbeat comes
   const auto next = m.TakeLast<OpenAttach>();
   REQUIRE(next);
   CHECK(next->address == "b:2");
   m.attach = next->stream;
   for (int i = 0; i < 10; ++i) {
     m.Pass(kSecond);
-    m.Pulse();
+    m.Heartbeat();
   }
   CHECK(m.Take<OpenAttach>().empty());
 }
 
-TEST_CASE("a dispatcher that is silent for 3 s is given up, one that pulses is not",
+TEST_CASE("a dispatcher that is silent for 3 s is given up, one that heartbeats is not",
           "[session][attach]") {
   Machine m;
   m.Welcome();
@@ -255,7 +255,7 @@ TEST_CASE("a session that has to wait says a word every second and keeps the rea
   int words = 0;
   for (int i = 0; i < 100; ++i) {
     m.Pass(100 * kMs);
-    m.Pulse();
+    m.Heartbeat();
     for (const auto& send : m.Take<SendAttach>()) {
       ++words;
       m.state->OnAttachWritten(send.stream, m.now);

@@ -227,9 +227,9 @@ void Simulation::SayAlive(const WorkerModel& worker) {
 void Simulation::SayAll() {
   for (const auto& worker : workers_) SayAlive(*worker);
   if (dispatcher_up_ && attach_ != 0) {
-    v1::AttachResponse pulse;
-    pulse.set_term(term_);
-    SendAttachResponse(pulse);
+    v1::AttachResponse heartbeat;
+    heartbeat.set_term(term_);
+    SendAttachResponse(heartbeat);
   }
   After(kSecond, [this] { SayAll(); });
 }

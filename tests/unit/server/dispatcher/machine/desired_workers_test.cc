@@ -53,7 +53,7 @@ struct World {
     double wanted = 0;
     for (const auto& [name, job] : jobs) wanted += job.wanted;
     const double share = wanted == 0 ? 1 : std::min(1.0, present * kRate / wanted);
-    FleetLook look;
+    FleetSnapshot look;
     for (auto& [name, job] : jobs) {
       job.taken += job.wanted * share;
       job.waited_seconds += 1 - share;
@@ -238,7 +238,7 @@ TEST_CASE("a worker that has built nothing yet does not change the rate of one",
   World world;
   world.Begin("x", 30);
   world.Run(60);
-  FleetLook look;
+  FleetSnapshot look;
   look.loops.push_back({{1, 1}, "x", std::nullopt});
   for (std::uint64_t w = 0; w < 9; ++w) {
     look.suppliers.push_back({{3, w}, true, {world.now, 0, 0, 4}});
@@ -283,7 +283,7 @@ struct Served {
   v1::ServiceStatus Status() const { return BuildStatus(*h.dispatcher, h.options, h.now.time); }
   MetricSet Metrics() const {
     MetricSet metrics;
-    AddDispatcherMetrics(*h.dispatcher, h.options, DispatcherTally("memory"), h.now.time, 1.7e9,
+    AddDispatcherMetrics(*h.dispatcher, h.options, DispatcherCounters("memory"), h.now.time, 1.7e9,
                          metrics);
     return metrics;
   }

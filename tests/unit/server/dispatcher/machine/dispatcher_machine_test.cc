@@ -55,7 +55,7 @@ TEST_CASE("every message of the dispatcher carries its term", "[term]") {
   h.Advance(seconds(3));
   for (const auto& message : h.attach[stream]) CHECK(message.term() == 100);
   for (const auto& message : h.work[worker]) CHECK(message.term() == 100);
-  CHECK(h.attach[stream].size() >= 4);  // welcome, pulses
+  CHECK(h.attach[stream].size() >= 4);  // welcome, heartbeats
 }
 
 TEST_CASE("a stream that begins without a hello is refused", "[stream][hostile]") {

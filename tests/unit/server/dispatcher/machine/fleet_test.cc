@@ -153,24 +153,24 @@ TEST_CASE("the first file that differs is asked for, named and told", "[work][da
   CHECK_THAT(h.WhyOn(stream), Contains("no worker has the dataset stdlib") && Contains(difference));
 }
 
-TEST_CASE("a worker that does what it shall is sent bare pulses", "[work][plans]") {
+TEST_CASE("a worker that does what it shall is sent bare heartbeats", "[work][plans]") {
   Harness h;
   const StreamId worker = h.AddWorker("w1");
   const StreamId stream = h.Attach(HelloOptions{});
   h.talking = {stream};
   *h.workers[worker].mutable_id() = h.LastWork(worker).id();
   h.Advance(seconds(2));
-  const v1::WorkResponse pulse = h.work[worker].back();
-  CHECK_FALSE(pulse.has_id());
-  CHECK(pulse.plans_size() == 0);
-  CHECK(pulse.term() == 100);
+  const v1::WorkResponse heartbeat = h.work[worker].back();
+  CHECK_FALSE(heartbeat.has_id());
+  CHECK(heartbeat.plans_size() == 0);
+  CHECK(heartbeat.term() == 100);
   // A worker that has lost the plan is told of it again.
   h.workers[worker].clear_plans();
   h.Advance(seconds(2));
   CHECK(h.work[worker].back().plans_size() == 1);
 }
 
-TEST_CASE("a worker that cannot list its files is not asked faster than pulses",
+TEST_CASE("a worker that cannot list its files is not asked faster than heartbeats",
           "[work][dataset]") {
   Harness h;
   v1::DatasetState here;

@@ -103,7 +103,7 @@ class Harness {
   Status ClosedWith(StreamId stream) const;
   bool IsOpen(StreamId stream) const { return !closed.contains(stream); }
   Number SessionOn(StreamId stream) const;
-  /// The last message that was more than a pulse.
+  /// The last message that was more than a heartbeat.
   const v1::WorkResponse& LastWork(StreamId stream) const;
 
   DispatcherOptions options;

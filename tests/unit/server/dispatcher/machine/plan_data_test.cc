@@ -35,7 +35,7 @@ StreamId AddUnready(Harness& h, const std::string& name) {
 
 void Tell(Harness& h, StreamId worker) {
   h.Work(worker, h.workers[worker]);
-  h.Advance(seconds(1));  // the next pulse tells which plans are missing
+  h.Advance(seconds(1));  // the next heartbeat tells which plans are missing
 }
 
 /// What a consumer is told that wants batches now.

@@ -44,7 +44,7 @@ TEST_CASE("a session that ends closes its stream and leaves its job to be settle
   CHECK(std::get<LogEvent>(actions[0]).event == "session ended");
   CHECK(std::get<CloseStream>(actions[1]).status.message() == "over");
   CHECK(w.transition.facts().sessions().empty());
-  CHECK(w.transition.TakeUnsettled() == "x");
+  CHECK(w.transition.TakeMarked() == "x");
 }
 
 TEST_CASE("a job is turned out with all its sessions and no others", "[sessions]") {

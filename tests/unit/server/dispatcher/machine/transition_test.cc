@@ -44,10 +44,10 @@ TEST_CASE("a pause of our own is given to everybody, and time never goes back", 
 
 TEST_CASE("unsettled jobs come in order, each once", "[transition]") {
   Transition transition({}, kStart, Ignore);
-  for (const char* job : {"b", "a", "b"}) transition.Unsettle(job);
-  CHECK(transition.TakeUnsettled() == "a");
-  CHECK(transition.TakeUnsettled() == "b");
-  CHECK_FALSE(transition.TakeUnsettled());
+  for (const char* job : {"b", "a", "b"}) transition.Mark(job);
+  CHECK(transition.TakeMarked() == "a");
+  CHECK(transition.TakeMarked() == "b");
+  CHECK_FALSE(transition.TakeMarked());
 }
 
 TEST_CASE("only a consumer's stream is closed with a code that it ends at", "[transition]") {

@@ -218,7 +218,8 @@ TEST_CASE("one write is outstanding at a time and what waits becomes one message
   stream->FinishWrite();
   handler->OnWriteDone();
   const std::size_t before = stream->written().size();
-  // The write of the first pulse does not end. The pulses of the next seconds wait as one message.
+  // The write of the first heartbeat does not end. The heartbeats of the next seconds wait as one
+  // message.
   for (int i = 0; i < 12; ++i) {
     f.clock->Advance(milliseconds(500));
     handler->OnMessage(v1::AttachRequest());

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "common/base/hash.h"
-#include "server/files/file_doubts.h"
 #include "server/files/mapped_file.h"
 #include "server/files/sigbus_guard.h"
+#include "server/files/suspect_files.h"
 #include "server/kinds/coq/coq_dataset.h"
 #include "server/kinds/coq/index/index_store.h"
 #include "server/kinds/coq/verify.h"
@@ -197,16 +197,16 @@ TEST_CASE("a file is hashed piece by piece, and one that was cut off meanwhile i
 }
 
 /// A file in doubt, and the result that hashing it will have.
-struct Doubted {
+struct Suspected {
   TempDir dir;
   MappedFile file = Map(WriteOnes(dir / "a"));
-  FileDoubts doubts;
+  SuspectFiles doubts;
   std::vector<std::uint32_t> hashed;
   std::function<Status()> find = OkStatus;
 
-  std::vector<FileDoubts::Verdict> Look() {
+  std::vector<SuspectFiles::Verdict> Look() {
     doubts.Look(7, file);
-    return doubts.Settle([this](std::uint32_t number, const MappedFile&) {
+    return doubts.Reconcile([this](std::uint32_t number, const MappedFile&) {
       hashed.push_back(number);
       return find();
     });
@@ -214,7 +214,7 @@ struct Doubted {
 };
 
 TEST_CASE("a file that nobody touched is not hashed, a touched one twice", "[files]") {
-  Doubted d;
+  Suspected d;
   CHECK(d.Look().empty());
   CHECK(d.hashed.empty());
   Touch(d.dir / "a");
@@ -230,7 +230,7 @@ TEST_CASE("a file that nobody touched is not hashed, a touched one twice", "[fil
 }
 
 TEST_CASE("a file that is written to while it is hashed stays in doubt", "[files]") {
-  Doubted d;
+  Suspected d;
   Touch(d.dir / "a");
   d.Look();
   d.find = [&d] {
@@ -246,7 +246,7 @@ TEST_CASE("a file that is written to while it is hashed stays in doubt", "[files
 }
 
 TEST_CASE("a file that was cut off or replaced while it was in doubt is not hashed", "[files]") {
-  Doubted d;
+  Suspected d;
   Touch(d.dir / "a");
   d.find = [] { return Cancelled("not now"); };
   CHECK(d.Look().empty());
@@ -264,7 +264,7 @@ TEST_CASE("files in doubt are hashed in turn, so many bytes a look and no less t
   const TempDir dir;
   std::vector<MappedFile> files;
   for (const char* name : {"a", "b", "c"}) files.push_back(Map(WriteOnes(dir / name)));
-  FileDoubts doubts(kPages * PageBytes() + 1);
+  SuspectFiles doubts(kPages * PageBytes() + 1);
   std::vector<std::uint32_t> hashed;
   // The first file is touched before every look, but the other files have their turns too.
   for (const char* name : {"b", "c"}) Touch(dir / name);
@@ -273,7 +273,7 @@ TEST_CASE("files in doubt are hashed in turn, so many bytes a look and no less t
     Touch(dir / "a");
     for (std::uint32_t f = 0; f < 3; ++f) doubts.Look(f, files[f]);
     settled += doubts
-                   .Settle([&](std::uint32_t number, const MappedFile&) {
+                   .Reconcile([&](std::uint32_t number, const MappedFile&) {
                      hashed.push_back(number);
                      return OkStatus();
                    })

@@ -38,11 +38,11 @@ TEST_CASE("what was built is in memory at once, and on disk after the next look"
   CHECK_FALSE(world.OnDisk(1));
   UncheckedExamples unchecked = world.examples->TakeUnchecked();
   world.Add(2);  // while the files are looked at
-  world.examples->Settle(std::move(unchecked), FilesFound::kIntact);
+  world.examples->Reconcile(std::move(unchecked), FilesFound::kIntact);
   world.examples->Flush();
   CHECK(world.OnDisk(1));
   CHECK_FALSE(world.OnDisk(2));
-  world.examples->Settle(world.examples->TakeUnchecked(), FilesFound::kIntact);
+  world.examples->Reconcile(world.examples->TakeUnchecked(), FilesFound::kIntact);
   world.examples->Flush();
   CHECK(world.OnDisk(2));
 }
@@ -53,16 +53,16 @@ TEST_CASE("nothing that was built before damage was found is kept", "[cached]") 
   const std::uint64_t before = world.examples->damages();
   UncheckedExamples unchecked = world.examples->TakeUnchecked();
   world.Add(2);
-  world.examples->Settle(std::move(unchecked), FilesFound::kDamaged);
+  world.examples->Reconcile(std::move(unchecked), FilesFound::kDamaged);
   world.examples->Add(std::vector{Built(3)}, CacheLevel::kDisk, before);
-  world.examples->Settle(world.examples->TakeUnchecked(), FilesFound::kIntact);
+  world.examples->Reconcile(world.examples->TakeUnchecked(), FilesFound::kIntact);
   world.examples->Flush();
   for (std::uint64_t number : {1, 2, 3}) {
     CHECK(world.examples->Find(CacheKey(number), CacheLevel::kDisk) == nullptr);
     CHECK_FALSE(world.OnDisk(number));
   }
   world.Add(4);
-  world.examples->Settle(world.examples->TakeUnchecked(), FilesFound::kIntact);
+  world.examples->Reconcile(world.examples->TakeUnchecked(), FilesFound::kIntact);
   world.examples->Flush();
   CHECK(world.OnDisk(4));
 }
@@ -70,10 +70,10 @@ TEST_CASE("nothing that was built before damage was found is kept", "[cached]") 
 TEST_CASE("after a look that was ended early, examples wait for the next one", "[cached]") {
   const KeptWorld world;
   world.Add(1);
-  world.examples->Settle(world.examples->TakeUnchecked(), FilesFound::kUnknown);
+  world.examples->Reconcile(world.examples->TakeUnchecked(), FilesFound::kUnknown);
   world.examples->Flush();
   CHECK_FALSE(world.OnDisk(1));
-  world.examples->Settle(world.examples->TakeUnchecked(), FilesFound::kIntact);
+  world.examples->Reconcile(world.examples->TakeUnchecked(), FilesFound::kIntact);
   world.examples->Flush();
   CHECK(world.OnDisk(1));
 }
@@ -82,7 +82,7 @@ TEST_CASE("at level memory the disk is neither read nor written", "[cached]") {
   const KeptWorld world;
   world.Add(1);
   world.Add(2, CacheLevel::kMemory);
-  world.examples->Settle(world.examples->TakeUnchecked(), FilesFound::kIntact);
+  world.examples->Reconcile(world.examples->TakeUnchecked(), FilesFound::kIntact);
   world.examples->Flush();
   CHECK(world.OnDisk(1));
   CHECK_FALSE(world.OnDisk(2));
@@ -94,7 +94,7 @@ TEST_CASE("at level memory the disk is neither read nor written", "[cached]") {
 TEST_CASE("what was found right before the end is on disk after it", "[cached]") {
   KeptWorld world;
   world.Add(1);
-  world.examples->Settle(world.examples->TakeUnchecked(), FilesFound::kIntact);
+  world.examples->Reconcile(world.examples->TakeUnchecked(), FilesFound::kIntact);
   world.examples.reset();
   CHECK(world.OnDisk(1));
 }
@@ -119,7 +119,7 @@ TEST_CASE("a limit that shrinks makes the memory give way at once", "[cached]") 
   CHECK(world.examples->stats().cache.memory.bytes <= full / 2);
   CHECK(world.examples->configured_memory() == 1 << 20);
   // Damage does not bring the old limit back.
-  world.examples->Settle({}, FilesFound::kDamaged);
+  world.examples->Reconcile({}, FilesFound::kDamaged);
   CHECK(world.examples->stats().cache.memory.limit_bytes == full / 2);
 }
 

@@ -206,9 +206,9 @@ TEST_CASE("a worker waits a random time for a dispatcher, longer as streams do n
   // After a stream that lasts, the pause is as short as the first one.
   for (int i = 0; i < 300; ++i) {
     m.now = m.now + 100 * kMs;
-    v1::WorkResponse pulse;
-    pulse.set_term(5);
-    m.state.OnWorkResponse(attempt, pulse, m.now);
+    v1::WorkResponse heartbeat;
+    heartbeat.set_term(5);
+    m.state.OnWorkResponse(attempt, heartbeat, m.now);
   }
   CHECK(lose() == Approx(0.55).margin(0.02));
 }

@@ -7,6 +7,6 @@ namespace millrace {
 
 /// The file's inode, size and time as a text; "none" if there is no such file. Follows links, as
 /// Kubernetes makes them for mounted secrets.
-std::string FileLook(const std::string& path);
+std::string FileSnapshot(const std::string& path);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-#include "common/transport/grpc/porter.h"
+#include "common/transport/grpc/loopback_guard.h"
 
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ Status Refusal(const LocalUsers& users) {
 }  // namespace
 
 /// Ends every call with the refusal.
-class Porter::Answers final : public grpc::CallbackGenericService {
+class LoopbackGuard::Answers final : public grpc::CallbackGenericService {
  public:
   explicit Answers(const Status& refusal) : refusal_(ToGrpcStatus(refusal)) {}
 
@@ -51,7 +51,7 @@ void HandOver(grpc::experimental::ExternalConnectionAcceptor& acceptor, int conn
   acceptor.HandleNewConnection(&parameters);
 }
 
-Porter::Porter(const LocalUsers& users)
+LoopbackGuard::LoopbackGuard(const LocalUsers& users)
     : users_(users), answers_(std::make_unique<Answers>(Refusal(users))) {
   grpc::ServerBuilder builder;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -66,13 +66,13 @@ Porter::Porter(const LocalUsers& users)
   server_ = builder.BuildAndStart();
 }
 
-Porter::~Porter() {
+LoopbackGuard::~LoopbackGuard() {
   if (server_ == nullptr) return;
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
 }
 
-bool Porter::TurnsAway(int connection, int listening) {
+bool LoopbackGuard::TurnsAway(int connection, int listening) {
   const Result<uid_t> user = UserOfPeer(connection);
   if (user.ok() && users_.May(*user)) return false;
   const auto now = std::chrono::steady_clock::now();

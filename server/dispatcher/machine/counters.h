@@ -1,6 +1,6 @@
 // The counters among a dispatcher's metrics: they say what it has counted since it began. They
-// follow from its updates (updates.h), which the tally sees before they are applied, and from its
-// commits. They outlive the sessions that they are about.
+// follow from its updates (updates.h), which the counters sees before they are applied, and from
+// its commits. They outlive the sessions that they are about.
 //
 // A consumer's own counters are cumulative, so only their differences count here. If a session
 // comes back from an earlier dispatcher, its first report adds nothing: everything in it was
@@ -24,14 +24,14 @@ namespace millrace {
 /// The name of a cause as `millrace status` shows it, for example "build".
 std::string CauseLabel(v1::WaitCause cause);
 
-class DispatcherTally {
+class DispatcherCounters {
  public:
   /// How many jobs' figures are kept. If there are more, jobs without a session are forgotten. The
   /// job that was heard of longest ago goes first.
   static constexpr std::size_t kJobsKept = 256;
 
   /// `backend` names the store.
-  explicit DispatcherTally(std::string backend) : backend_(std::move(backend)) {}
+  explicit DispatcherCounters(std::string backend) : backend_(std::move(backend)) {}
 
   void WillApply(const Update& update);
   /// Counts a commit that took `seconds` and ended with `status`.

@@ -1,4 +1,4 @@
-#include "server/plugin/process/nursery.h"
+#include "server/plugin/process/fork_server.h"
 
 #include <array>
 #include <utility>
@@ -19,22 +19,22 @@ constexpr Duration kReapTimeout = std::chrono::seconds(10);
 
 }  // namespace
 
-Nursery::Nursery(NurseryOptions options, Launcher& launcher, OutputReader& reader,
-                 std::shared_ptr<const Clock> clock)
+ForkServer::ForkServer(ForkServerOptions options, Launcher& launcher, OutputReader& reader,
+                       std::shared_ptr<const Clock> clock)
     : options_(std::move(options)),
       launcher_(launcher),
       reader_(reader),
       clock_(std::move(clock)) {}
 
-Nursery::~Nursery() = default;
+ForkServer::~ForkServer() = default;
 
-Result<OutputReader::Added> Nursery::MakeOutput(std::shared_ptr<std::atomic<pid_t>> process) {
+Result<OutputReader::Added> ForkServer::MakeOutput(std::shared_ptr<std::atomic<pid_t>> process) {
   return reader_.Add([on_line = options_.on_line, process](std::string_view line) {
     if (on_line) on_line(process->load(), line);
   });
 }
 
-ChannelWait Nursery::WaitFor(const ChildProcess& process, int stop) const {
+ChannelWait ForkServer::WaitFor(const ChildProcess& process, int stop) const {
   ChannelWait wait;
   wait.process = process.pidfd();
   wait.stop = stop;
@@ -47,12 +47,12 @@ ChannelWait Nursery::WaitFor(const ChildProcess& process, int stop) const {
   return wait;
 }
 
-Result<std::unique_ptr<ChildProcess>> Nursery::StartProcess(int stop) {
+Result<std::unique_ptr<ChildProcess>> ForkServer::StartProcess(int stop) {
   Forked forked;
   {
     MutexLock lock(mutex_);
     if (forks_) {
-      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> first, MakeNursery(stop));
+      MILLRACE_ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> first, MakeForkServer(stop));
       if (first != nullptr) return first;
       MILLRACE_ASSIGN_OR_RETURN(forked, Fork());
     }
@@ -66,7 +66,7 @@ Result<std::unique_ptr<ChildProcess>> Nursery::StartProcess(int stop) {
       [this, by = forked.by](pid_t process) { return ReapForked(process, by); });
 }
 
-Result<std::unique_ptr<ChildProcess>> Nursery::MakeNursery(int stop) {
+Result<std::unique_ptr<ChildProcess>> ForkServer::MakeForkServer(int stop) {
   if (process_ != nullptr && process_->HasEnded()) SetProcess(nullptr);
   if (process_ != nullptr) return std::unique_ptr<ChildProcess>();
   // The mutex is held during the import, so that only one process imports.
@@ -78,13 +78,13 @@ Result<std::unique_ptr<ChildProcess>> Nursery::MakeNursery(int stop) {
   return std::unique_ptr<ChildProcess>();
 }
 
-void Nursery::SetProcess(std::unique_ptr<ChildProcess> process) {
+void ForkServer::SetProcess(std::unique_ptr<ChildProcess> process) {
   process_id_ = process == nullptr ? 0 : process->id();
   if (process != nullptr) ++number_;
   process_ = std::move(process);
 }
 
-Result<Nursery::Imported> Nursery::Import(bool nursery, int stop) {
+Result<ForkServer::Imported> ForkServer::Import(bool fork_server, int stop) {
   MILLRACE_ASSIGN_OR_RETURN(Channel::Pair control, Channel::MakePair());
   const auto id = std::make_shared<std::atomic<pid_t>>(0);
   MILLRACE_ASSIGN_OR_RETURN(OutputReader::Added output, MakeOutput(id));
@@ -107,32 +107,33 @@ Result<Nursery::Imported> Nursery::Import(bool nursery, int stop) {
       std::unique_ptr<ChildProcess> process,
       ChildProcess::Own(*started, std::move(control.here), output.output, reader_, ReapOwnChild));
 
-  const std::string start = fmt::format(
-      R"({{"plugin": {}, "folder": {}, "original": {}, "nursery": {}}})", JsonText(options_.plugin),
-      JsonText(options_.folder.string()), JsonText(options_.original.string()), nursery);
+  const std::string start =
+      fmt::format(R"({{"plugin": {}, "folder": {}, "original": {}, "fork_server": {}}})",
+                  JsonText(options_.plugin), JsonText(options_.folder.string()),
+                  JsonText(options_.original.string()), fork_server);
   const ChannelWait wait = WaitFor(*process, stop);
   Status sent = process->channel().Send(start, {}, wait);
   Result<std::string> answer = sent.ok() ? process->channel().Receive(wait) : sent;
   if (answer.status().code() == StatusCode::kUnavailable) {
     const std::string end = process->EndAfterClose().ToString();
     return FailedPrecondition(fmt::format("{} ended {} while it imported the module\n{}",
-                                          options_.python, end, process->LastWords()));
+                                          options_.python, end, process->FatalHandler()));
   }
   if (answer.status().code() == StatusCode::kDeadlineExceeded) {
     process->EndWithTraces();
-    return DeadlineExceeded(answer.status().message() + "\n" + process->LastWords());
+    return DeadlineExceeded(answer.status().message() + "\n" + process->FatalHandler());
   }
   if (!answer.ok()) return answer.status();
   MILLRACE_ASSIGN_OR_RETURN(ImportedMessage message, ReadImported(*answer));
   return Imported{std::move(process), std::move(message)};
 }
 
-Result<Nursery::Forked> Nursery::Fork() {
+Result<ForkServer::Forked> ForkServer::Fork() {
   MILLRACE_ASSIGN_OR_RETURN(Channel::Pair control, Channel::MakePair());
   const auto id = std::make_shared<std::atomic<pid_t>>(0);
   MILLRACE_ASSIGN_OR_RETURN(OutputReader::Added output, MakeOutput(id));
   const std::array<int, 2> files{control.there.get(), output.there.get()};
-  // It cannot be stopped: all processes would end with the nursery.
+  // It cannot be stopped: all processes would end with the fork_server.
   ChannelWait wait;
   wait.process = process_->pidfd();
   wait.on_tick = [this, begin = clock_->Now()] {
@@ -154,7 +155,7 @@ Result<Nursery::Forked> Nursery::Fork() {
   return Forked{*forked, number_, std::move(control.here), output.output};
 }
 
-ProcessEnd Nursery::ReapForked(pid_t process, std::uint64_t by) {
+ProcessEnd ForkServer::ReapForked(pid_t process, std::uint64_t by) {
   MutexLock lock(mutex_);
   if (process_ != nullptr && number_ == by && !process_->HasEnded()) {
     ChannelWait wait;
@@ -169,12 +170,13 @@ ProcessEnd Nursery::ReapForked(pid_t process, std::uint64_t by) {
     if (status.ok()) return EndOfStatus(*status);
     SetProcess(nullptr);  // its answers can no longer be told apart
   }
-  // Without the nursery the processes become the first process's, which is this one in a container.
+  // Without the fork server the processes become the first process's, which is this one in a
+  // container.
   int status = 0;
   return ::waitpid(process, &status, WNOHANG) == process ? EndOfStatus(status) : ProcessEnd{};
 }
 
-ImportedMessage Nursery::imported() const {
+ImportedMessage ForkServer::imported() const {
   MutexLock lock(mutex_);
   return imported_;
 }

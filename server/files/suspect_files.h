@@ -30,7 +30,7 @@ namespace millrace {
 /// if bytes cannot be read. Cancelled at most 16 MiB after `stop` was requested.
 Status HashesTo(const Digest128& expected, const MappedFile& file, const std::stop_token& stop);
 
-class FileDoubts {
+class SuspectFiles {
  public:
   /// The most that is hashed after one look, rounded up to whole files, so that other files are
   /// soon looked at again.
@@ -45,7 +45,8 @@ class FileDoubts {
     Status status;  // OK: it was touched, but its content is unchanged
   };
 
-  explicit FileDoubts(std::uint64_t bytes_at_once = kBytesAtOnce) : bytes_at_once_(bytes_at_once) {}
+  explicit SuspectFiles(std::uint64_t bytes_at_once = kBytesAtOnce)
+      : bytes_at_once_(bytes_at_once) {}
 
   /// Looks at a file, and notes it if it has to be hashed. `file` has to live as long as this
   /// object.
@@ -53,10 +54,10 @@ class FileDoubts {
 
   /// Hashes files in doubt; those that have waited longest come first. Call it once after each look
   /// at all files.
-  std::vector<Verdict> Settle(const Compare& compare);
+  std::vector<Verdict> Reconcile(const Compare& compare);
 
  private:
-  struct Doubt {
+  struct Suspect {
     const MappedFile* file = nullptr;
     FileIdentity known;  // with this identity, the content is known to be unchanged
     // With this identity, one hash found the content unchanged. It becomes `known` when the second
@@ -66,10 +67,10 @@ class FileDoubts {
   };
 
   /// None if the file is no longer in doubt, or has to be hashed again.
-  std::optional<Status> SettleOne(std::uint32_t number, Doubt& doubt, const Compare& compare);
+  std::optional<Status> ReconcileOne(std::uint32_t number, Suspect& doubt, const Compare& compare);
 
   const std::uint64_t bytes_at_once_;
-  std::map<std::uint32_t, Doubt> doubts_;  // every file that was ever touched
+  std::map<std::uint32_t, Suspect> suspects_;  // every file that was ever touched
   std::deque<std::uint32_t> queue_;
 };
 

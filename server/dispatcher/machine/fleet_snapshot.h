@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-struct FleetLook {
+struct FleetSnapshot {
   struct Loop {
     Number session;
     std::string_view job;              // of the facts
@@ -32,6 +32,6 @@ struct FleetLook {
 
 /// Looks at the facts. Of the replicas of a rank, which all read the same batches, only replica 0
 /// counts. The look is valid until the facts change.
-FleetLook LookAtFleet(const DispatcherFacts& facts, Time now, const DispatcherOptions& options);
+FleetSnapshot LookAtFleet(const DispatcherFacts& facts, Time now, const DispatcherOptions& options);
 
 }  // namespace millrace

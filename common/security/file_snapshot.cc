@@ -1,4 +1,4 @@
-#include "common/security/file_look.h"
+#include "common/security/file_snapshot.h"
 
 #include <sys/stat.h>
 
@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-std::string FileLook(const std::string& path) {
+std::string FileSnapshot(const std::string& path) {
   struct stat found {};
   if (stat(path.c_str(), &found) != 0) return "none";
   return fmt::format("{}:{}:{}.{}", found.st_ino, found.st_size, found.st_mtim.tv_sec,

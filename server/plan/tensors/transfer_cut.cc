@@ -1,4 +1,4 @@
-#include "server/plan/tensors/waist.h"
+#include "server/plan/tensors/transfer_cut.h"
 
 #include <algorithm>
 #include <cassert>
@@ -103,14 +103,14 @@ std::vector<bool> Made(const TensorGraph& graph, std::vector<bool> needed,
 
 }  // namespace
 
-std::vector<std::size_t> LeastCut(std::span<const WaistTensor> tensors) {
+std::vector<std::size_t> LeastCut(std::span<const CutTensor> tensors) {
   const auto in = [](std::size_t tensor) { return 2 * tensor; };
   const auto out = [](std::size_t tensor) { return 2 * tensor + 1; };
   const std::size_t worker = 2 * tensors.size();
   const std::size_t consumer = worker + 1;
   Network network(consumer + 1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const WaistTensor& tensor = tensors[i];
+    const CutTensor& tensor = tensors[i];
     assert(!tensor.at_worker || !tensor.at_consumer);
     network.Join(in(i), out(i), tensor.weight);
     if (tensor.at_worker) network.Join(worker, in(i), kUnlimited);
@@ -127,7 +127,7 @@ std::vector<std::size_t> LeastCut(std::span<const WaistTensor> tensors) {
   return cut;
 }
 
-std::uint64_t WaistWeight(const TensorType& type) {
+std::uint64_t TransferWeight(const TensorType& type) {
   std::uint64_t weight = type.UnitBytes();
   if (type.ragged) weight *= kRaggedLength;
   if (type.rows == "nodes") weight *= kNodes;
@@ -135,12 +135,12 @@ std::uint64_t WaistWeight(const TensorType& type) {
   return weight;
 }
 
-Result<Waist> FindWaist(const TensorGraph& graph) {
-  std::vector<WaistTensor> tensors;
+Result<TransferCut> FindTransferCut(const TensorGraph& graph) {
+  std::vector<CutTensor> tensors;
   for (const TensorNode& node : graph.nodes()) {
-    WaistTensor tensor;
+    CutTensor tensor;
     tensor.inputs = node.inputs;
-    tensor.weight = WaistWeight(node.type);
+    tensor.weight = TransferWeight(node.type);
     tensor.at_worker = WorkerOnly(node) || node.at == RunPlace::kWorker;
     tensor.at_consumer = node.at == RunPlace::kConsumer;
     // What only widens a source's tensor is never worth sending.
@@ -151,21 +151,22 @@ Result<Waist> FindWaist(const TensorGraph& graph) {
     tensors.push_back(std::move(tensor));
   }
   for (const TensorOutput& output : graph.outputs()) tensors[output.node].output = true;
-  Waist waist;
-  waist.tensors = LeastCut(tensors);
+  TransferCut transfer_cut;
+  transfer_cut.tensors = LeastCut(tensors);
   const auto& nodes = graph.nodes();
   const auto is_source = [&](std::size_t node) { return nodes[node].operation == nullptr; };
-  std::sort(waist.tensors.begin(), waist.tensors.end(), [&](std::size_t a, std::size_t b) {
-    if (is_source(a) != is_source(b)) return is_source(a);
-    return is_source(a) ? a < b : nodes[a].name < nodes[b].name;
-  });
+  std::sort(transfer_cut.tensors.begin(), transfer_cut.tensors.end(),
+            [&](std::size_t a, std::size_t b) {
+              if (is_source(a) != is_source(b)) return is_source(a);
+              return is_source(a) ? a < b : nodes[a].name < nodes[b].name;
+            });
   std::vector<bool> travels(nodes.size(), false);
-  for (const std::size_t tensor : waist.tensors) travels[tensor] = true;
+  for (const std::size_t tensor : transfer_cut.tensors) travels[tensor] = true;
   std::vector<bool> outputs(nodes.size(), false);
   for (const TensorOutput& output : graph.outputs()) outputs[output.node] = true;
-  waist.at_worker = Made(graph, travels, std::vector<bool>(nodes.size(), false));
-  waist.at_consumer = Made(graph, outputs, travels);
-  return waist;
+  transfer_cut.at_worker = Made(graph, travels, std::vector<bool>(nodes.size(), false));
+  transfer_cut.at_consumer = Made(graph, outputs, travels);
+  return transfer_cut;
 }
 
 }  // namespace millrace

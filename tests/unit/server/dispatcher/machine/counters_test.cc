@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "server/dispatcher/machine/tally.h"
+#include "server/dispatcher/machine/counters.h"
 #include "server/dispatcher/service/dispatcher_metrics.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
 
@@ -14,16 +14,16 @@ using test::HelloOptions;
 using test::MakeHello;
 using test::seconds;
 
-/// The dispatcher of a harness, with a tally of all its updates.
+/// The dispatcher of a harness, with a counters of all its updates.
 struct Counted {
   Harness harness;
-  DispatcherTally tally{"memory"};
+  DispatcherCounters counters{"memory"};
   std::size_t seen = 0;
 
   MetricSet Metrics() {
-    for (; seen < harness.updates.size(); ++seen) tally.WillApply(harness.updates[seen]);
+    for (; seen < harness.updates.size(); ++seen) counters.WillApply(harness.updates[seen]);
     MetricSet metrics;
-    AddDispatcherMetrics(*harness.dispatcher, harness.options, tally, harness.now.time,
+    AddDispatcherMetrics(*harness.dispatcher, harness.options, counters, harness.now.time,
                          static_cast<double>(harness.now.unix_seconds), metrics);
     return metrics;
   }
@@ -142,7 +142,7 @@ TEST_CASE("what a session did before it came back to a dispatcher is not counted
   const Number session = c.harness.SessionOn(before);
   c.harness.Restart();
   c.seen = c.harness.updates.size();
-  c.tally.WillApply(TermBegun{});
+  c.counters.WillApply(TermBegun{});
   v1::Hello hello = MakeHello(HelloOptions{.world_size = 1});
   ToProto(session, hello.mutable_session());
   hello.set_admitted(true);
@@ -184,8 +184,8 @@ TEST_CASE("steps that consumers ask for and take back are counted, by kind and r
 
 TEST_CASE("the store's commits and errors are counted by kind", "[metrics]") {
   Counted c;
-  c.tally.Committed(0.002, OkStatus());
-  c.tally.Committed(0.5, ResourceExhausted("the disk is full"));
+  c.counters.Committed(0.002, OkStatus());
+  c.counters.Committed(0.5, ResourceExhausted("the disk is full"));
   const MetricSet metrics = c.Metrics();
   CHECK(metrics.histograms(Metric::kStoreCommitSeconds).at({"memory"}).count() == 2);
   CHECK(metrics.values(Metric::kStoreErrors).at({"memory", "resource_exhausted"}) == 1);
@@ -193,23 +193,23 @@ TEST_CASE("the store's commits and errors are counted by kind", "[metrics]") {
 }
 
 TEST_CASE("jobs without sessions are forgotten beyond a number, the oldest first", "[metrics]") {
-  DispatcherTally tally("memory");
+  DispatcherCounters counters("memory");
   const auto session = [&](std::uint64_t n) {
     SessionOpened opened;
     opened.id = {1, n};
     opened.hello.set_job("job" + std::to_string(n));
     opened.at = Time{seconds(n)};
-    tally.WillApply(opened);
-    if (n != 1) tally.WillApply(SessionEnded{{1, n}});
+    counters.WillApply(opened);
+    if (n != 1) counters.WillApply(SessionEnded{{1, n}});
   };
-  for (std::uint64_t n = 1; n <= DispatcherTally::kJobsKept + 10; ++n) session(n);
+  for (std::uint64_t n = 1; n <= DispatcherCounters::kJobsKept + 10; ++n) session(n);
   MetricSet metrics;
-  tally.AddTo(metrics, Time{seconds(10'000)}, 1.7e9);
+  counters.AddTo(metrics, Time{seconds(10'000)}, 1.7e9);
   const auto& jobs = metrics.values(Metric::kBatchesDelivered);
-  CHECK(jobs.size() == DispatcherTally::kJobsKept);
+  CHECK(jobs.size() == DispatcherCounters::kJobsKept);
   CHECK(jobs.contains({"job1"}));
   CHECK_FALSE(jobs.contains({"job2"}));
-  CHECK(jobs.contains({"job" + std::to_string(DispatcherTally::kJobsKept + 10)}));
+  CHECK(jobs.contains({"job" + std::to_string(DispatcherCounters::kJobsKept + 10)}));
 }
 
 }  // namespace

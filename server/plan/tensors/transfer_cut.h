@@ -1,6 +1,6 @@
-// The waist: the tensors that travel from worker to consumer. It is the least-weight set of tensors
-// that every path from a source to an output crosses. Among such sets it is the one nearest the
-// outputs.
+// The transfer cut: the tensors that travel from worker to consumer. It is the least-weight set of
+// tensors that every path from a source to an output crosses. Among such sets it is the one nearest
+// the outputs.
 //
 // The weight of a tensor is its packed bytes for an example, as far as its type says: a ragged axis
 // and nodes count as 64, edges as 128.
@@ -24,7 +24,7 @@
 namespace millrace {
 
 /// A tensor as the cut sees it.
-struct WaistTensor {
+struct CutTensor {
   std::vector<std::size_t> inputs;  // numbers of tensors, all smaller than this one's
   std::uint64_t weight = 1;         // at least 1
   bool at_worker = false;           // it has to be made at the worker
@@ -32,20 +32,20 @@ struct WaistTensor {
   bool output = false;
 };
 
-/// The numbers of the waist's tensors, ascending. REQUIRES: no tensor has to be made at both
+/// The numbers of the transfer cut's tensors, ascending. REQUIRES: no tensor has to be made at both
 /// places.
-std::vector<std::size_t> LeastCut(std::span<const WaistTensor> tensors);
+std::vector<std::size_t> LeastCut(std::span<const CutTensor> tensors);
 
 /// Estimated bytes of a tensor for an example.
-std::uint64_t WaistWeight(const TensorType& type);
+std::uint64_t TransferWeight(const TensorType& type);
 
-struct Waist {
+struct TransferCut {
   std::vector<std::size_t> tensors;  // nodes of the graph, in the order of a payload
   std::vector<bool> at_worker;       // for each node, whether the worker makes it
   std::vector<bool> at_consumer;     // likewise; some are made at both places
 };
 
-/// The waist of a graph. An error is as those of TensorGraph::Bind.
-Result<Waist> FindWaist(const TensorGraph& graph);
+/// The transfer cut of a graph. An error is as those of TensorGraph::Bind.
+Result<TransferCut> FindTransferCut(const TensorGraph& graph);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-#include "server/daemon/last_words.h"
+#include "server/daemon/fatal_handler.h"
 
 #include <sys/uio.h>
 #include <unistd.h>

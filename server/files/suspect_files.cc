@@ -1,4 +1,4 @@
-#include "server/files/file_doubts.h"
+#include "server/files/suspect_files.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -29,23 +29,23 @@ Status HashesTo(const Digest128& expected, const MappedFile& file, const std::st
   return DataLoss(fmt::format("has digest {}, expected {}", digest.ToHex(), expected.ToHex()));
 }
 
-FileChange FileDoubts::Look(std::uint32_t number, const MappedFile& file) {
-  const auto known = doubts_.find(number);
-  FileChange change = file.Look(known == doubts_.end() ? file.identity() : known->second.known);
+FileChange SuspectFiles::Look(std::uint32_t number, const MappedFile& file) {
+  const auto known = suspects_.find(number);
+  FileChange change = file.Look(known == suspects_.end() ? file.identity() : known->second.known);
   if (change.kind != FileChange::Kind::kTouched) return change;
-  Doubt& doubt = doubts_[number];
+  Suspect& doubt = suspects_[number];
   if (doubt.file == nullptr) doubt = {.file = &file, .known = file.identity()};
   if (!std::exchange(doubt.waits, true)) queue_.push_back(number);
   return change;
 }
 
-std::vector<FileDoubts::Verdict> FileDoubts::Settle(const Compare& compare) {
+std::vector<SuspectFiles::Verdict> SuspectFiles::Reconcile(const Compare& compare) {
   std::vector<Verdict> verdicts;
   std::uint64_t bytes = 0;
   while (!queue_.empty() && bytes < bytes_at_once_) {
     const std::uint32_t number = queue_.front();
-    Doubt& doubt = doubts_.at(number);
-    std::optional<Status> status = SettleOne(number, doubt, compare);
+    Suspect& doubt = suspects_.at(number);
+    std::optional<Status> status = ReconcileOne(number, doubt, compare);
     if (status && status->code() == StatusCode::kCancelled) break;
     queue_.pop_front();
     doubt.waits = false;
@@ -55,8 +55,8 @@ std::vector<FileDoubts::Verdict> FileDoubts::Settle(const Compare& compare) {
   return verdicts;
 }
 
-std::optional<Status> FileDoubts::SettleOne(std::uint32_t number, Doubt& doubt,
-                                            const Compare& compare) {
+std::optional<Status> SuspectFiles::ReconcileOne(std::uint32_t number, Suspect& doubt,
+                                                 const Compare& compare) {
   // The file may have waited for long. If anything else has happened to it, the next look finds
   // that.
   const FileChange before = doubt.file->Look(doubt.known);

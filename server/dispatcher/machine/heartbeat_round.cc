@@ -1,10 +1,11 @@
-#include "server/dispatcher/machine/pulse_round.h"
+#include "server/dispatcher/machine/heartbeat_round.h"
 
 #include <algorithm>
 
 namespace millrace {
 
-std::vector<StreamId> PulseRound::Take(const std::map<StreamId, StreamFacts>& streams, Time now) {
+std::vector<StreamId> HeartbeatRound::Take(const std::map<StreamId, StreamFacts>& streams,
+                                           Time now) {
   const double part = std::clamp(ToSeconds(now - began_) / ToSeconds(period_), 0.0, 1.0);
   const auto shall = static_cast<std::size_t>(part * static_cast<double>(streams.size()));
   const bool ends = Ends(now);

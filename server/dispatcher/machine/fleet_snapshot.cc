@@ -1,4 +1,4 @@
-#include "server/dispatcher/machine/fleet_look.h"
+#include "server/dispatcher/machine/fleet_snapshot.h"
 
 #include "common/base/wait_cause.h"
 #include "common/transport/convert/wait_causes.h"
@@ -24,11 +24,12 @@ WorkerTotals TotalsOf(const Worker& worker) {
 
 }  // namespace
 
-FleetLook LookAtFleet(const DispatcherFacts& facts, Time now, const DispatcherOptions& options) {
-  FleetLook look;
+FleetSnapshot LookAtFleet(const DispatcherFacts& facts, Time now,
+                          const DispatcherOptions& options) {
+  FleetSnapshot look;
   look.loops.reserve(facts.sessions().size());
   for (const auto& [id, session] : facts.sessions()) {
-    FleetLook::Loop& loop = look.loops.emplace_back();
+    FleetSnapshot::Loop& loop = look.loops.emplace_back();
     loop.session = id;
     loop.job = session.hello.job();
     if (!session.live || session.hello.replica() != 0 || session.samples.empty()) continue;

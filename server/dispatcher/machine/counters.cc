@@ -1,4 +1,4 @@
-#include "server/dispatcher/machine/tally.h"
+#include "server/dispatcher/machine/counters.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +42,7 @@ std::map<v1::WaitCause, double> WaitedOf(const v1::Counters& counters) {
 
 std::string CauseLabel(v1::WaitCause cause) { return std::string(WaitCauseName(FromProto(cause))); }
 
-void DispatcherTally::WillApply(const Update& update) {
+void DispatcherCounters::WillApply(const Update& update) {
   std::visit(
       [this](const auto& u) {
         if constexpr (requires { On(u); }) On(u);
@@ -50,12 +50,12 @@ void DispatcherTally::WillApply(const Update& update) {
       update);
 }
 
-void DispatcherTally::On(const TermBegun&) {
+void DispatcherCounters::On(const TermBegun&) {
   sessions_.clear();
   for (auto& [name, job] : jobs_) job.sessions = 0;
 }
 
-void DispatcherTally::On(const SessionOpened& u) {
+void DispatcherCounters::On(const SessionOpened& u) {
   Session& session = sessions_[u.id];
   session.job = u.hello.job();
   session.replica = u.hello.replica();
@@ -66,13 +66,13 @@ void DispatcherTally::On(const SessionOpened& u) {
   ForgetJobs();
 }
 
-void DispatcherTally::On(const SessionPlanned& u) {
+void DispatcherCounters::On(const SessionPlanned& u) {
   const auto session = sessions_.find(u.id);
   if (session == sessions_.end()) return;
   session->second.drop_reasons = DropReasonsOf(u.plan.spec);
 }
 
-void DispatcherTally::On(const SessionReported& u) {
+void DispatcherCounters::On(const SessionReported& u) {
   const auto found = sessions_.find(u.id);
   if (found == sessions_.end()) return;
   Session& session = found->second;
@@ -82,7 +82,7 @@ void DispatcherTally::On(const SessionReported& u) {
   session.counted = counters;
 }
 
-void DispatcherTally::CountSteps(const v1::Counters& before, const v1::Counters& counters) {
+void DispatcherCounters::CountSteps(const v1::Counters& before, const v1::Counters& counters) {
   for (auto* all : {&asks_, &moved_}) {
     for (Steps& steps : *all) {
       steps.count += More((before.*steps.counter)(), (counters.*steps.counter)());
@@ -90,7 +90,7 @@ void DispatcherTally::CountSteps(const v1::Counters& before, const v1::Counters&
   }
 }
 
-void DispatcherTally::CountDelivered(Session& session, const v1::Counters& counters, Time at) {
+void DispatcherCounters::CountDelivered(Session& session, const v1::Counters& counters, Time at) {
   const v1::Counters& before = session.counted;
   CountSteps(before, counters);
   duplicates_ += More(before.duplicates(), counters.duplicates());
@@ -114,21 +114,21 @@ void DispatcherTally::CountDelivered(Session& session, const v1::Counters& count
   }
 }
 
-void DispatcherTally::On(const SessionEnded& u) {
+void DispatcherCounters::On(const SessionEnded& u) {
   const auto session = sessions_.find(u.id);
   if (session == sessions_.end()) return;
   --JobOf(session->second.job).sessions;
   sessions_.erase(session);
 }
 
-void DispatcherTally::Committed(double seconds, const Status& status) {
+void DispatcherCounters::Committed(double seconds, const Status& status) {
   commits_.Observe(seconds);
   if (!status.ok()) ++commit_errors_[CodeLabel(status.code())];
 }
 
-DispatcherTally::Job& DispatcherTally::JobOf(const std::string& name) { return jobs_[name]; }
+DispatcherCounters::Job& DispatcherCounters::JobOf(const std::string& name) { return jobs_[name]; }
 
-void DispatcherTally::ForgetJobs() {
+void DispatcherCounters::ForgetJobs() {
   while (jobs_.size() > kJobsKept) {
     auto oldest = jobs_.end();
     for (auto it = jobs_.begin(); it != jobs_.end(); ++it) {
@@ -140,7 +140,7 @@ void DispatcherTally::ForgetJobs() {
   }
 }
 
-void DispatcherTally::AddTo(MetricSet& metrics, Time now, double unix_seconds) const {
+void DispatcherCounters::AddTo(MetricSet& metrics, Time now, double unix_seconds) const {
   const auto add = [&](Metric metric, MetricSet::Labels labels, auto value) {
     metrics.Add(metric, std::move(labels), static_cast<double>(value));
   };

@@ -17,14 +17,14 @@ void HandOver(grpc::experimental::ExternalConnectionAcceptor& acceptor, int conn
               int listening);
 
 /// Not thread-safe: for the thread that accepts.
-class Porter {
+class LoopbackGuard {
  public:
-  explicit Porter(const LocalUsers& users);
-  ~Porter();
+  explicit LoopbackGuard(const LocalUsers& users);
+  ~LoopbackGuard();
 
-  /// Whether the connection is from a user who is not served. If so, the porter has it, answers its
-  /// calls with PermissionDenied for a moment, and then closes it. Those that come too fast are
-  /// closed at once.
+  /// Whether the connection is from a user who is not served. If so, the loopback guard has it,
+  /// answers its calls with PermissionDenied for a moment, and then closes it. Those that come too
+  /// fast are closed at once.
   bool TurnsAway(int connection, int listening);
 
  private:

@@ -1,4 +1,4 @@
-#include "server/plan/tensors/waist.h"
+#include "server/plan/tensors/transfer_cut.h"
 
 #include <rapidcheck.h>
 #include <rapidcheck/catch.h>
@@ -20,7 +20,7 @@ using Names = std::vector<std::string>;
 /// Tries every set of tensors.
 class ExhaustiveCut {
  public:
-  explicit ExhaustiveCut(const std::vector<WaistTensor>& tensors) : tensors_(tensors) {}
+  explicit ExhaustiveCut(const std::vector<CutTensor>& tensors) : tensors_(tensors) {}
 
   Cut Find() {
     std::uint64_t best = std::numeric_limits<std::uint64_t>::max();
@@ -56,7 +56,7 @@ class ExhaustiveCut {
   bool IsValid(std::uint32_t set) const {
     std::vector<bool> out(tensors_.size(), false);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      const WaistTensor& tensor = tensors_[i];
+      const CutTensor& tensor = tensors_[i];
       const bool in =
           tensor.at_worker || std::any_of(tensor.inputs.begin(), tensor.inputs.end(),
                                           [&](std::size_t input) { return out[input]; });
@@ -72,7 +72,7 @@ class ExhaustiveCut {
     std::size_t behind = 0;
     std::vector<bool> out(tensors_.size(), false);
     for (std::size_t i = tensors_.size(); i-- > 0;) {
-      const WaistTensor& tensor = tensors_[i];
+      const CutTensor& tensor = tensors_[i];
       if (tensor.output) out[i] = true;
       const bool in = tensor.at_consumer || (out[i] && !Has(set, i));
       if (in) {
@@ -83,16 +83,16 @@ class ExhaustiveCut {
     return behind;
   }
 
-  const std::vector<WaistTensor>& tensors_;
+  const std::vector<CutTensor>& tensors_;
 };
 
-TEST_CASE("the waist is what exhaustive search finds", "[waist]") {
+TEST_CASE("the transfer cut is what exhaustive search finds", "[transfer cut]") {
   rc::prop("on every small graph", [] {
     std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
     const auto below = [&](std::size_t end) { return static_cast<std::size_t>(random() % end); };
-    std::vector<WaistTensor> tensors(1 + below(9));
+    std::vector<CutTensor> tensors(1 + below(9));
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      WaistTensor& tensor = tensors[i];
+      CutTensor& tensor = tensors[i];
       tensor.weight = 1 + below(4);  // few weights, so that several cuts are equal
       tensor.output = below(3) == 0;
       if (i == 0 || below(4) == 0) {
@@ -107,13 +107,8 @@ TEST_CASE("the waist is what exhaustive search finds", "[waist]") {
 }
 
 TensorDefinition Define(std::string name, std::string operation, std::string input,
-                        std::map<std::string, ParamValue> params,
-                        RunPlace at = RunPlace::kAny) {
-  return {std::move(name),
-          std::move(operation),
-          {std::move(input)},
-          Params(std::move(params)),
-          at};
+                        std::map<std::string, ParamValue> params, RunPlace at = RunPlace::kAny) {
+  return {std::move(name), std::move(operation), {std::move(input)}, Params(std::move(params)), at};
 }
 
 TensorGraphText Chess() {
@@ -130,49 +125,49 @@ TensorGraphText Chess() {
   return text;
 }
 
-Names WaistNames(const TensorGraphText& text, const LookupTables& tables = {}) {
+Names CutNames(const TensorGraphText& text, const LookupTables& tables = {}) {
   const TensorGraph graph = TensorGraph::Bind(text, OperationTable::Default(), tables).value();
   Names names;
-  const Waist waist = FindWaist(graph).value();
-  for (const std::size_t tensor : waist.tensors) {
+  const TransferCut transfer_cut = FindTransferCut(graph).value();
+  for (const std::size_t tensor : transfer_cut.tensors) {
     names.push_back(graph.nodes()[tensor].name);
   }
   return names;
 }
 
-TEST_CASE("the fewest bytes travel, and each tensor is cut where it is least", "[waist]") {
-  CHECK(WaistNames(Chess()) == Names{"d", "score"});
+TEST_CASE("the fewest bytes travel, and each tensor is cut where it is least", "[transfer cut]") {
+  CHECK(CutNames(Chess()) == Names{"d", "score"});
   TensorGraphText text = Chess();
   text.outputs = {{"flags"}};
-  CHECK(WaistNames(text) == Names{"flags"});
+  CHECK(CutNames(text) == Names{"flags"});
 }
 
-TEST_CASE("a tensor can be pinned to either place", "[waist]") {
+TEST_CASE("a tensor can be pinned to either place", "[transfer cut]") {
   TensorGraphText text = Chess();
   text.outputs = {{"score"}};
   text.definitions.back().at = RunPlace::kConsumer;
-  CHECK(WaistNames(text) == Names{"s"});
+  CHECK(CutNames(text) == Names{"s"});
   text = Chess();
   text.outputs = {{"board"}};
   text.definitions[1].at = RunPlace::kWorker;
-  CHECK(WaistNames(text) == Names{"board"});
+  CHECK(CutNames(text) == Names{"board"});
 }
 
-TEST_CASE("what is needed on both sides is made on both", "[waist]") {
+TEST_CASE("what is needed on both sides is made on both", "[transfer cut]") {
   TensorGraphText text = Chess();
   text.definitions[2].at = RunPlace::kWorker;
   const TensorGraph graph = TensorGraph::Bind(text).value();
-  const Waist waist = FindWaist(graph).value();
-  CHECK(WaistNames(text) == Names{"d", "flags", "score"});
+  const TransferCut transfer_cut = FindTransferCut(graph).value();
+  CHECK(CutNames(text) == Names{"d", "flags", "score"});
   const auto bits = static_cast<std::size_t>(
       std::find_if(graph.nodes().begin(), graph.nodes().end(),
                    [](const TensorNode& node) { return node.name == "bits"; }) -
       graph.nodes().begin());
-  CHECK(waist.at_worker[bits]);
-  CHECK(waist.at_consumer[bits]);
+  CHECK(transfer_cut.at_worker[bits]);
+  CHECK(transfer_cut.at_consumer[bits]);
 }
 
-TEST_CASE("what only widens a source's tensor never travels", "[waist]") {
+TEST_CASE("what only widens a source's tensor never travels", "[transfer cut]") {
   for (const DType dtype : {DType::kUint8, DType::kUint64}) {
     TensorGraphText text;
     TensorType type;
@@ -181,33 +176,33 @@ TEST_CASE("what only widens a source's tensor never travels", "[waist]") {
     text.definitions = {
         Define("wide", "cast", "n", {{"dtype", std::string("float64")}}, RunPlace::kConsumer)};
     const TensorGraph graph = TensorGraph::Bind(text).value();
-    const Waist waist = FindWaist(graph).value();
-    REQUIRE(waist.tensors.size() == 1);
-    CHECK(graph.nodes()[waist.tensors[0]].operation == nullptr);
+    const TransferCut transfer_cut = FindTransferCut(graph).value();
+    REQUIRE(transfer_cut.tensors.size() == 1);
+    CHECK(graph.nodes()[transfer_cut.tensors[0]].operation == nullptr);
   }
 }
 
-TEST_CASE("what only a worker can make is not for the consumer", "[waist]") {
+TEST_CASE("what only a worker can make is not for the consumer", "[transfer cut]") {
   const TensorType row = ParseTensorType("float32[100]").value();
   const LookupTables tables = {{"w", TensorView{&row, 0, {}, {}}}};
   TensorGraphText text = Chess();
   text.definitions.push_back(Define("v", "lookup", "s", {{"table", std::string("w")}}));
-  CHECK(WaistNames(text, tables) == Names{"d", "score", "v"});
+  CHECK(CutNames(text, tables) == Names{"d", "score", "v"});
   text.definitions.back().at = RunPlace::kConsumer;
   const TensorGraph graph = TensorGraph::Bind(text, OperationTable::Default(), tables).value();
-  CHECK(FindWaist(graph).status().message() == "v: at: only a worker can make it");
+  CHECK(FindTransferCut(graph).status().message() == "v: at: only a worker can make it");
 }
 
-TEST_CASE("ragged axes, nodes and edges have a weight of their own", "[waist]") {
+TEST_CASE("ragged axes, nodes and edges have a weight of their own", "[transfer cut]") {
   TensorType type = ParseTensorType("float32[3]").value();
-  CHECK(WaistWeight(type) == 12);
+  CHECK(TransferWeight(type) == 12);
   type.ragged = true;
-  CHECK(WaistWeight(type) == 768);
+  CHECK(TransferWeight(type) == 768);
   type.ragged = false;
   type.rows = "nodes";
-  CHECK(WaistWeight(type) == 768);
+  CHECK(TransferWeight(type) == 768);
   type.rows = "edges";
-  CHECK(WaistWeight(type) == 1536);
+  CHECK(TransferWeight(type) == 1536);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Starts the processes of one plugin. The plugin's module is imported once, by a process of its
-// own, the nursery, which forks the others. If the import starts threads, with which a fork is not
-// safe, each process imports the module for itself.
+// own, the fork_server, which forks the others. If the import starts threads, with which a fork is
+// not safe, each process imports the module for itself.
 //
 // Thread-safe. It has to outlive the processes.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace millrace {
 
-struct NurseryOptions {
+struct ForkServerOptions {
   std::string plugin;                                  // the name of the module
   std::string python;                                  // a path
   std::vector<std::string> environment;                // NAME=VALUE
@@ -36,23 +36,23 @@ struct NurseryOptions {
   OnPluginWait on_wait = nullptr;
 };
 
-class Nursery {
+class ForkServer {
  public:
   /// `launcher` and `reader` have to outlive it.
-  Nursery(NurseryOptions options, Launcher& launcher, OutputReader& reader,
-          std::shared_ptr<const Clock> clock);
-  ~Nursery();
-  Nursery(const Nursery&) = delete;
-  Nursery& operator=(const Nursery&) = delete;
+  ForkServer(ForkServerOptions options, Launcher& launcher, OutputReader& reader,
+             std::shared_ptr<const Clock> clock);
+  ~ForkServer();
+  ForkServer(const ForkServer&) = delete;
+  ForkServer& operator=(const ForkServer&) = delete;
 
   /// A new process that has imported the module. FailedPrecondition with the plugin's own words if
   /// it cannot be imported; DeadlineExceeded; Cancelled if `stop`, a file, becomes readable. If the
-  /// nursery ends, its processes end too, and nobody knows how (ProcessEnd::known).
+  /// fork server ends, its processes end too, and nobody knows how (ProcessEnd::known).
   Result<std::unique_ptr<ChildProcess>> StartProcess(int stop);
 
   /// The message of the import; empty before the first process.
   ImportedMessage imported() const;
-  /// The id of the nursery's own process; 0 if there is none. It waits for no import.
+  /// The id of the fork server's own process; 0 if there is none. It waits for no import.
   pid_t process() const { return process_id_; }
 
  private:
@@ -62,25 +62,25 @@ class Nursery {
   };
   struct Forked {
     pid_t process = -1;
-    std::uint64_t by = 0;  // the number of the nursery that forked it
+    std::uint64_t by = 0;  // the number of the fork server that forked it
     FileDescriptor control;
     std::shared_ptr<ProcessOutput> output;
   };
 
   /// Starts Python and has it import the module.
-  Result<Imported> Import(bool nursery, int stop);
-  /// Sees to it that there is a nursery. If the import starts threads, there is none, and the
+  Result<Imported> Import(bool fork_server, int stop);
+  /// Sees to it that there is a fork_server. If the import starts threads, there is none, and the
   /// process that was to be it is returned.
-  Result<std::unique_ptr<ChildProcess>> MakeNursery(int stop) MILLRACE_REQUIRES(mutex_);
+  Result<std::unique_ptr<ChildProcess>> MakeForkServer(int stop) MILLRACE_REQUIRES(mutex_);
   void SetProcess(std::unique_ptr<ChildProcess> process) MILLRACE_REQUIRES(mutex_);
   Result<Forked> Fork() MILLRACE_REQUIRES(mutex_);
-  /// Asks the nursery with the number `by`, if it is still there: another one has not forked
+  /// Asks the fork server with the number `by`, if it is still there: another one has not forked
   /// `process`, and would end over the question.
   ProcessEnd ReapForked(pid_t process, std::uint64_t by);
   Result<OutputReader::Added> MakeOutput(std::shared_ptr<std::atomic<pid_t>> process);
   ChannelWait WaitFor(const ChildProcess& process, int stop) const;
 
-  const NurseryOptions options_;
+  const ForkServerOptions options_;
   Launcher& launcher_;
   OutputReader& reader_;
   const std::shared_ptr<const Clock> clock_;

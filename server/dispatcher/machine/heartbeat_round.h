@@ -17,10 +17,10 @@
 
 namespace millrace {
 
-class PulseRound {
+class HeartbeatRound {
  public:
   /// The first round begins at `now`.
-  PulseRound(Time now, Duration period) : period_(period), began_(now) {}
+  HeartbeatRound(Time now, Duration period) : period_(period), began_(now) {}
 
   /// Whether the round ends with the next Take.
   bool Ends(Time now) const { return now - began_ >= period_; }
