@@ -280,7 +280,7 @@ Status RunBatch(const BatchCommandOptions& options) {
 void AddBatchCommand(Tool& tool) {
   const auto options = std::make_shared<BatchCommandOptions>();
   CommandLine& command = tool.Add(
-      "batch", "build one batch without a server, and print or save it",
+      "batch", "Build one batch without a server, and print or save it",
       "  millrace batch train.yaml --dataset stdlib=/data/stdlib --epoch 1 --step 20 --rank 3 "
       "--world-size 8\n"
       "  millrace batch train.yaml --dataset stdlib=/data/stdlib --example 1234\n"

@@ -190,7 +190,7 @@ Status RunDigest(const DigestOptions& options) {
 void AddDigestCommand(Tool& tool) {
   const auto options = std::make_shared<DigestOptions>();
   CommandLine& command = tool.Add(
-      "digest", "print every example, or every batch of an epoch, as one line with its hash",
+      "digest", "Print every example, or every batch of an epoch, as one line with its hash",
       "  millrace digest train.yaml --dataset stdlib=/data/stdlib > examples.jsonl\n"
       "  millrace digest train.yaml --dataset stdlib=/data/stdlib --epoch 0 --world-size 8\n"
       "  millrace digest train.yaml --dataset stdlib=/data/stdlib --epoch 2 --from 40960\n",

@@ -100,7 +100,7 @@ std::map<std::string, SharedParameter> ParametersOfAllKinds() {
 void AddGenerateCommand(Tool& tool) {
   const auto arguments = std::make_shared<GenerateArguments>();
   CommandLine& command =
-      tool.Add("generate", "write a made-up dataset with the shapes of real ones",
+      tool.Add("generate", "Write a made-up dataset with the shapes of real ones",
                "  millrace generate data\n"
                "  millrace generate data --nodes 10000000 --seed 7\n"
                "  millrace generate data --files 20 --definitions 3000 "

@@ -135,7 +135,7 @@ Status RunInspect(const InspectOptions& options) {
 void AddInspectCommand(Tool& tool) {
   const auto options = std::make_shared<InspectOptions>();
   CommandLine& command =
-      tool.Add("inspect", "print what a pipeline comes down to, or what a dataset holds",
+      tool.Add("inspect", "Print what a pipeline comes down to, or what a dataset holds",
                "  millrace inspect train.yaml\n"
                "  millrace inspect train.yaml --variant valid --set batch.size=64\n"
                "  millrace inspect train.yaml --dataset stdlib=/data/stdlib --world-size 8\n"

@@ -96,7 +96,7 @@ Status RunSize(const SizeArguments& options) {
 void AddSizeCommand(Tool& tool) {
   const auto options = std::make_shared<SizeArguments>();
   CommandLine& command = tool.Add(
-      "size", "say how many cores, workers, how much memory, network and disk a training needs",
+      "size", "Say how many cores, workers, how much memory, network and disk a training needs",
       "  millrace size train.yaml --dataset stdlib=/data/stdlib --gpus 8 --step-ms 120\n"
       "Builds a sample of batches on one thread, without a server, and shows the arithmetic.\n",
       [options] { return RunSize(*options); });

@@ -178,7 +178,7 @@ Status RunWhere(const WhereOptions& options) {
 void AddWhereCommand(Tool& tool) {
   const auto options = std::make_shared<WhereOptions>();
   CommandLine& command =
-      tool.Add("where", "say at which epoch, step, rank and row an example comes",
+      tool.Add("where", "Say at which epoch, step, rank and row an example comes",
                "  millrace where train.yaml --dataset stdlib=/data/stdlib --example 1234 "
                "--world-size 8 --epochs 0-9\n",
                [options] { return RunWhere(*options); });

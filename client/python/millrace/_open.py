@@ -18,7 +18,6 @@ from .errors import ConfigError, JobError
 
 if typing.TYPE_CHECKING:
     from ._core import SessionKeywords
-    from ._local import LocalServer
 
 _DEFAULTS = {option["name"]: option["default"] for option in session_options()}
 # Options that connect passes on unchanged. The table of the C++ client's options has their names
@@ -41,7 +40,7 @@ def _with_options(function):
 
 
 @_with_options
-def connect(address: str | LocalServer = _DEFAULTS["address"], *,
+def connect(address: str | Server = _DEFAULTS["address"], *,
             pipeline: str | os.PathLike | dict, job: str | None = None, variant: str | None = None,
             set: dict | list[str] | None = None,  # noqa: A002
             rank: int | str | None = None, world_size: int | None = None, mesh: object = None,

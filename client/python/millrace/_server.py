@@ -12,3 +12,7 @@ class Server(abc.ABC):
     def watch(self, reader: object) -> object:
         """Wraps `reader`: once this daemon has ended, its calls fail. They do not wait for a
         new daemon."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Ends the daemon."""

@@ -11,12 +11,10 @@ from ._epoch import Epoch, parts_of
 from ._host import values
 from ._pickling import OfThisProcess
 from ._reading import Place, Reading
+from ._server import Server
 from ._spec import Spec
 from ._tables import Tables
 from .errors import ConfigError, DataError
-
-if typing.TYPE_CHECKING:
-    from ._local import LocalServer
 
 
 class Session(OfThisProcess):
@@ -203,7 +201,7 @@ class Session(OfThisProcess):
 
     # --- for the package's own modules ---
 
-    def own(self, server: LocalServer) -> None:
+    def own(self, server: Server) -> None:
         """Takes over `server`: the session closes it when it is closed itself."""
         self._own_server = self.server = server
 
