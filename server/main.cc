@@ -89,7 +89,7 @@ void AddRole(CommandLine& program, Role role, const std::string& help, Arguments
 
 void AddBackup(CommandLine& program, BackupArguments& arguments) {
   CommandLine& command = program.AddCommand(
-      "backup", "copies a dispatcher's state file, whether the dispatcher runs or not",
+      "backup", "Copy a dispatcher's state file, whether the dispatcher runs or not",
       [&arguments] { arguments.chosen = true; });
   command.AddOption("--state", &arguments.state,
                     "folder of the embedded state store [" + DefaultStateFolder() + "]");
@@ -301,11 +301,11 @@ int main(int argc, char** argv) {
                                 "millraced");
   program.SetVersion(MILLRACE_VERSION);
   program.RequireCommand();
-  millrace::AddRole(program, millrace::Role::kServe, "dispatcher and worker in one process",
+  millrace::AddRole(program, millrace::Role::kServe, "Run a dispatcher and a worker in one process",
                     arguments);
-  millrace::AddRole(program, millrace::Role::kDispatcher, "admits trainers and names their workers",
+  millrace::AddRole(program, millrace::Role::kDispatcher, "Admit trainers and name their workers",
                     arguments);
-  millrace::AddRole(program, millrace::Role::kWorker, "builds and sends batches", arguments);
+  millrace::AddRole(program, millrace::Role::kWorker, "Build and send batches", arguments);
   millrace::AddBackup(program, arguments.backup);
   if (const std::optional<int> code = program.Parse(argc, argv)) return *code;
   if (arguments.backup.chosen) return millrace::RunBackup(arguments.backup);

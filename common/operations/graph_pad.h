@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-class Params;  // common/operations/operation_params.h
+class Params;  // common/parameters/params.h
 struct Parameter;
 
 struct GraphPad {

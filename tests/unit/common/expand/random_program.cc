@@ -33,7 +33,7 @@ class RandomProgramMaker {
   }
 
  private:
-  using Params = std::map<std::string, ParamValue>;
+  using Values = std::map<std::string, ParamValue>;
   using Ints = std::vector<std::int64_t>;
 
   RandomProgram MakeProgram() {
@@ -186,7 +186,7 @@ class RandomProgramMaker {
 
   TensorDefinition AnyOperation(const std::string& input, const TensorType& type) {
     TensorDefinition made{"", "", {input}};
-    Params params;
+    Values params;
     const auto first = static_cast<std::int64_t>(type.ragged ? 2 : 1);
     const auto axes = static_cast<std::int64_t>(type.inner.size());
     const std::int64_t axis = axes == 0 ? 0 : In(0, axes);
@@ -269,7 +269,7 @@ class RandomProgramMaker {
   }
 
   /// Scale, offset and dtype, now and then. Those that do not suit the tensor make no definition.
-  void AddValues(Params& params, const TensorType& type) {
+  void AddValues(Values& params, const TensorType& type) {
     if (One(2)) return;
     if (!params.contains("dtype") && One(2)) params["dtype"] = std::string(DTypeName(AnyType()));
     const auto last = static_cast<std::size_t>(type.inner.empty() ? 1 : type.inner.back());
@@ -298,7 +298,7 @@ class RandomProgramMaker {
       if (!One(defined ? 2 : 4)) continue;
       made_.text.outputs->push_back(output.name);
       if (!graph.nodes()[output.node].type.ragged || One(2)) continue;
-      Params params;
+      Values params;
       if (One(2)) params["value"] = In(0, 2);
       if (One(2)) params["multiple"] = In(1, 4);
       if (One(3)) params["to"] = 12 * In(options_.wrong_values && One(3) ? 0 : 4, 5) + 12;
