@@ -1,6 +1,5 @@
-// The interface of everything that gives one rank's batches in order. A reader takes them from a
-// session with a dispatcher (remote_reader.h), or builds them from a plan in this process
-// (client/local).
+// The interface of everything that gives one rank's batches in order: a session with a dispatcher
+// (session.h), or a reader that builds them from a plan in this process (client/local).
 //
 // Thread safety: one thread calls Next and NextEpoch; any thread may call everything else.
 #pragma once
@@ -11,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/session.h"
+#include "client/batch.h"
 #include "client/session/machine/stats.h"
 #include "client/spec.h"
 #include "common/base/example_description.h"
@@ -31,19 +30,19 @@ class BatchReader {
 
   /// Blocks until the reader can give its first batch. All functions below except Cancel, stats and
   /// waiting_why REQUIRE that Attach has succeeded.
-  virtual Status Attach(const Interrupt& interrupt) = 0;
+  virtual Status Attach(const Interrupt& interrupt = nullptr) = 0;
 
   virtual const BatchSpec& spec() const = 0;
   /// The next batch. At the end of an epoch it returns none, again and again until NextEpoch.
   /// Blocks.
-  virtual Result<std::optional<Batch>> Next(const Interrupt& interrupt) = 0;
+  virtual Result<std::optional<Batch>> Next(const Interrupt& interrupt = nullptr) = 0;
   /// Goes on to the next epoch. Returns false if there is none to read. FailedPrecondition if some
   /// batches of this epoch were not taken.
   virtual Result<bool> NextEpoch() = 0;
   /// This rank's batch of any step of any epoch. It is built for this call, and the reader's own
   /// place does not change. OutOfRange for a step that the epoch does not have. Blocks.
   virtual Result<Batch> BatchAt(std::uint64_t epoch, std::uint64_t step,
-                                const Interrupt& interrupt) = 0;
+                                const Interrupt& interrupt = nullptr) = 0;
 
   /// The epoch of the batches that Next returns.
   virtual std::uint64_t epoch() const = 0;
@@ -51,7 +50,8 @@ class BatchReader {
   virtual Position position() const = 0;
 
   /// The tables that numbers in batches refer to. May block.
-  virtual Result<std::shared_ptr<const NamedTables>> tables(const Interrupt& interrupt) = 0;
+  virtual Result<std::shared_ptr<const NamedTables>> tables(
+      const Interrupt& interrupt = nullptr) = 0;
   /// Describes an example. Returns none if only the servers know it. OutOfRange if there is no such
   /// example.
   virtual Result<std::optional<ExampleDescription>> Describe(ExampleId example) const = 0;

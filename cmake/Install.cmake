@@ -5,8 +5,8 @@ include(CMakePackageConfigHelpers)
 
 set(millrace_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 
-set(modules base parameters system access security epoch tune tensor math expr operations compression
-  batch_layout batch operands expand convert transport transport_grpc transport_shm session_machine
+set(modules base parameters system access security epoch tune tensor math expr operations
+  compression batch_layout batch operands expand convert transport transport_grpc transport_shm session_machine
   client_api device session_run viz client_coq)
 # A fast build has the sources of several modules in blocks (cmake/FastBuild.cmake).
 set(blocks block_common block_common_machines block_client block_client_machines)
@@ -29,7 +29,9 @@ foreach(block ${blocks})
 endforeach()
 
 foreach(header
-    client/coq/vocabulary.h client/session.h client/session_options.h client/spec.h client/device/device.h client/session/machine/stats.h
+    client/batch.h client/batch_reader.h client/coq/vocabulary.h client/session.h
+    client/session_options.h client/spec.h client/device/device.h client/session/machine/stats.h
+    common/base/example_description.h
     common/base/dtype.h common/base/ids.h common/base/log.h common/base/result.h
     common/base/tables.h common/base/time.h common/base/wait_cause.h common/batch/layout/drop_reasons.h
     common/system/clock.h common/system/stderr_logger.h

@@ -115,7 +115,7 @@ set_source_files_properties(common/batch/batch_writer.cc ${kernels} PROPERTIES
 millrace_module(convert common/transport/convert PURE
   MODULES base parameters epoch operations compression batch_layout tune proto)
 
-# Streams of messages, and a network inside one process for tests.
+# Streams of messages.
 millrace_module(transport common/transport
   MODULES base system access proto convert
   LIBRARIES gRPC::grpc++

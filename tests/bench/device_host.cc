@@ -3,8 +3,8 @@
 #include <cstring>
 #include <thread>
 
-#include "client/device/host_accelerator.h"
 #include "tests/bench/device_machine.h"
+#include "tests/support/host_accelerator.h"
 
 namespace millrace::bench {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "common/transport/grpc/grpc_server.h"
 #include "server/dispatcher/service/dispatcher_service.h"
-#include "server/state/memory_store.h"
 #include "tests/bench/cpu_time.h"
 #include "tests/bench/dispatcher_fleet.h"
 #include "tests/bench/heap.h"
+#include "tests/support/memory_store.h"
 
 namespace millrace::bench {
 namespace {

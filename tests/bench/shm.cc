@@ -27,9 +27,9 @@
 #include "common/batch/arena.h"
 #include "common/command_line/command_line.h"
 #include "common/system/mutex.h"
-#include "common/transport/in_process.h"
 #include "common/transport/shm/shm_client.h"
 #include "common/transport/shm/shm_server.h"
+#include "tests/support/in_process.h"
 
 namespace millrace::bench {
 namespace {

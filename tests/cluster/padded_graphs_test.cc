@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "client/device/host_accelerator.h"
 #include "client/device/slot_device.h"
 #include "server/catalog/product_kinds.h"
 #include "server/kinds/graph/generator/graph_generator.h"
+#include "tests/support/host_accelerator.h"
 #include "tests/support/number_kind.h"
 #include "tests/support/test_cluster.h"
 

@@ -15,6 +15,7 @@
 #include "server/plan/cache/segment_reader.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
+#include "tests/support/fake_clock.h"
 #include "tests/unit/server/plan/cache/made_up.h"
 #include "tests/unit/server/state/temporary_folder.h"
 

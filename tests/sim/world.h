@@ -43,12 +43,12 @@
 #include <string>
 #include <vector>
 
-#include "server/state/memory_store.h"
 #include "tests/sim/counts.h"
 #include "tests/sim/history.h"
 #include "tests/sim/host_data.h"
 #include "tests/sim/network.h"
 #include "tests/sim/nodes.h"
+#include "tests/support/memory_store.h"
 
 namespace millrace::sim {
 

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "common/tensor/dtype_visit.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/patience.h"
 #include "tests/support/skip.h"
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/system/clock.h"
 #include "common/system/mutex.h"
 #include "server/plugin/plugin_pool.h"
+#include "tests/support/fake_clock.h"
 
 namespace millrace::test {
 

@@ -11,7 +11,7 @@
 #include "server/daemon/column_adapters.h"
 #include "server/daemon/plan_adapters.h"
 #include "server/kinds/coq/generator/generator.h"
-#include "server/state/memory_store.h"
+#include "tests/support/memory_store.h"
 
 namespace millrace::test {
 namespace {

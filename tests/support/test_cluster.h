@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "client/session.h"
-#include "common/system/clock.h"
 #include "common/system/mutex.h"
-#include "common/transport/in_process.h"
 #include "server/dispatcher/service/dispatcher_service.h"
 #include "server/plan/columns/kept_columns.h"
 #include "server/plan/plan_library.h"
 #include "server/state/state_store.h"
 #include "server/worker/service/worker_service.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/in_process.h"
 
 namespace millrace::test {
 

@@ -5,7 +5,7 @@
 
 #include "client/python/src/options.h"
 #include "client/python/src/reader.h"
-#include "client/session/run/remote_reader.h"
+#include "client/session.h"
 #include "common/system/stderr_logger.h"
 
 namespace nb = nanobind;
@@ -22,7 +22,7 @@ class SessionReader final : public Reader {
     TakeOption(options, "log_level", &log_level);
     session.logger = MakeStderrLogger("session", ValueOrRaise(ParseLogLevel(log_level)), false);
     RequireNoMore(options);
-    Open(ValueOrRaise(WithoutGil([&] { return RemoteReader::Create(session); })));
+    Open(ValueOrRaise(WithoutGil([&] { return Session::Create(session); })));
   }
 };
 

@@ -4,8 +4,12 @@
 #include <random>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "client/device/device.h"
 #include "client/session/run/session_runner.h"
+#include "common/base/hash.h"
+#include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
 #include "common/compression/compression.h"
 #include "common/epoch/cursor.h"
@@ -78,6 +82,18 @@ Result<client::SessionMachineOptions> MachineOptions(const SessionOptions& optio
   return machine;
 }
 
+/// The name of a job that fetches one batch beside `job`. It begins with as much of `job` as there
+/// is room for, and does not cut a UTF-8 character in two. Its end is unique.
+std::string PeekJob(const std::string& job) {
+  const std::string own = fmt::format("/peek-{}", Xxh3(MakeNonce()).ToHex());
+  std::size_t kept = std::min(job.size(), kMaxNameBytes - own.size());
+  const auto continues = [&job](std::size_t at) {
+    return at < job.size() && (static_cast<unsigned char>(job[at]) & 0xc0) == 0x80;
+  };
+  while (kept > 0 && continues(kept)) --kept;
+  return job.substr(0, kept) + own;
+}
+
 }  // namespace
 
 // --- Batch ------------------------------------------------------------------------------------
@@ -104,13 +120,6 @@ const std::shared_ptr<const PackedBatch>& Batch::packed() const { return rep_->p
 std::shared_ptr<const void> Batch::owner() const { return rep_; }
 
 // --- Session ----------------------------------------------------------------------------------
-
-/// The class behind Session::Core. session.h only declares it, so that it need not include the
-/// runner.
-class Session::Core final : public SessionRunner {
- public:
-  using SessionRunner::SessionRunner;
-};
 
 Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
                                                  const SessionEnvironment& environment) {
@@ -141,9 +150,9 @@ Result<std::unique_ptr<Session>> Session::Create(const SessionOptions& options,
   }
   if (real.random == nullptr) real.random = MakeRandom();
   if (options.keep_freed_memory) KeepFreedMemory();
-  auto core = std::make_shared<Core>(own, real, std::move(machine));
-  core->Start();
-  return std::unique_ptr<Session>(new Session(std::move(core)));
+  auto runner = std::make_shared<SessionRunner>(own, real, std::move(machine));
+  runner->Start();
+  return std::unique_ptr<Session>(new Session(options, environment, std::move(runner)));
 }
 
 Result<std::unique_ptr<Session>> Session::Connect(const SessionOptions& options) {
@@ -152,27 +161,51 @@ Result<std::unique_ptr<Session>> Session::Connect(const SessionOptions& options)
   return session;
 }
 
-Session::Session(std::shared_ptr<Core> core) : core_(std::move(core)) {}
-Session::~Session() { core_->Shutdown(); }
+Session::Session(const SessionOptions& options, const SessionEnvironment& environment,
+                 std::shared_ptr<SessionRunner> runner)
+    : options_(options), environment_(environment), runner_(std::move(runner)) {}
+Session::~Session() { runner_->Shutdown(); }
 
-Status Session::Attach(const Interrupt& interrupt) { return core_->Attach(interrupt); }
-const BatchSpec& Session::spec() const { return core_->spec(); }
+Status Session::Attach(const Interrupt& interrupt) { return runner_->Attach(interrupt); }
+const BatchSpec& Session::spec() const { return runner_->spec(); }
 Result<std::optional<Batch>> Session::Next(const Interrupt& interrupt) {
-  return core_->Next(interrupt);
+  return runner_->Next(interrupt);
 }
-Result<bool> Session::NextEpoch() { return core_->NextEpoch(); }
-std::uint64_t Session::epoch() const { return core_->epoch(); }
-Position Session::position() const { return core_->position(); }
-SessionStats Session::stats() const { return core_->stats(); }
-std::string Session::waiting_why() const { return core_->waiting_why(); }
-void Session::Cancel() { core_->Cancel(); }
+Result<bool> Session::NextEpoch() { return runner_->NextEpoch(); }
+
+Result<Batch> Session::BatchAt(std::uint64_t epoch, std::uint64_t step,
+                               const Interrupt& interrupt) {
+  if (cancelled_) return Cancelled("the session was cancelled");
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, StepArithmetic::Create(spec().steps));
+  MILLRACE_ASSIGN_OR_RETURN(const Position at, steps.StepAt(epoch, step));
+  SessionOptions peek = options_;
+  peek.job = PeekJob(options_.job);
+  peek.prefetch_bytes = 1;
+  peek.cursor = Cursor{{{spec().order_fingerprint, at}}}.ToString();
+  const Interrupt ended = [&] { return cancelled_ || (interrupt && interrupt()); };
+  MILLRACE_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                            Session::Create(peek, environment_));
+  MILLRACE_RETURN_IF_ERROR(session->Attach(ended));
+  MILLRACE_ASSIGN_OR_RETURN(std::optional<Batch> batch, session->Next(ended));
+  if (batch) return *std::move(batch);
+  return Internal(fmt::format("no batch came of {}", at.ToString()));
+}
+
+std::uint64_t Session::epoch() const { return runner_->epoch(); }
+Position Session::position() const { return runner_->position(); }
+SessionStats Session::stats() const { return runner_->stats(); }
+std::string Session::waiting_why() const { return runner_->waiting_why(); }
+void Session::Cancel() {
+  cancelled_ = true;
+  runner_->Cancel();
+}
 
 std::string Session::cursor() const {
-  return Cursor{{{core_->spec().order_fingerprint, core_->position()}}}.ToString();
+  return Cursor{{{runner_->spec().order_fingerprint, runner_->position()}}}.ToString();
 }
 
 Result<std::shared_ptr<const NamedTables>> Session::tables(const Interrupt& interrupt) {
-  return core_->Tables(interrupt);
+  return runner_->Tables(interrupt);
 }
 
 }  // namespace millrace

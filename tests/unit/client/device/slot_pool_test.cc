@@ -2,8 +2,8 @@
 
 #include <future>
 
-#include "client/device/host_accelerator.h"
 #include "client/device/slot_pool.h"
+#include "tests/support/host_accelerator.h"
 
 namespace millrace {
 namespace {

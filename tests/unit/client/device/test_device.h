@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
-#include "client/device/host_accelerator.h"
 #include "client/device/slot_device.h"
 #include "common/batch/arena.h"
 #include "common/expand/expand.h"
+#include "tests/support/host_accelerator.h"
 #include "tests/unit/common/expand/compare_batches.h"
 
 namespace millrace::test {

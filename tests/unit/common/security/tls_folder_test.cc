@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "tests/support/certificates.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/recording_logger.h"
 
 namespace millrace {

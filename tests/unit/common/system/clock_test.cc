@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/system/clock.h"
+#include "tests/support/fake_clock.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,5 @@
 #include "common/system/repeat_filter.h"
+#include "tests/support/fake_clock.h"
 
 #include <catch2/catch.hpp>
 

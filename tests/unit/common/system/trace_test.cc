@@ -1,4 +1,5 @@
 #include "common/system/trace.h"
+#include "tests/support/fake_clock.h"
 
 #include <memory>
 #include <string>

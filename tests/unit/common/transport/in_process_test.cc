@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "common/transport/in_process.h"
+#include "tests/support/in_process.h"
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace {

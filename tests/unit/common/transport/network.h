@@ -9,7 +9,7 @@
 
 #include "common/transport/grpc/grpc_client.h"
 #include "common/transport/grpc/grpc_server.h"
-#include "common/transport/in_process.h"
+#include "tests/support/in_process.h"
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace::test {

@@ -6,6 +6,7 @@
 
 #include "common/transport/convert/spans.h"
 #include "millrace/v1/dispatcher.pb.h"
+#include "tests/support/fake_clock.h"
 
 namespace millrace {
 namespace {

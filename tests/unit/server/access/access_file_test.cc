@@ -4,6 +4,7 @@
 
 #include "common/security/token.h"
 #include "tests/support/certificates.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/recording_logger.h"
 
 namespace millrace {

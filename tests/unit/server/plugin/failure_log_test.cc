@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "tests/support/fake_clock.h"
 #include "tests/support/recording_logger.h"
 
 namespace millrace {

@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/support/fake_clock.h"
 #include "tests/support/plugin_fixture.h"
 
 namespace millrace {

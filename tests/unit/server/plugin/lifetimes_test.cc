@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/support/fake_clock.h"
 #include "tests/support/plugin_fixture.h"
 
 namespace millrace {

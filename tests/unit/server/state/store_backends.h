@@ -10,8 +10,8 @@
 
 #include "server/state/etcd/election.h"
 #include "server/state/etcd/etcd_store.h"
-#include "server/state/memory_store.h"
 #include "server/state/sqlite/sqlite_store.h"
+#include "tests/support/memory_store.h"
 #ifndef MILLRACE_WITHOUT_GRPC
 #include "tests/support/etcd_cluster.h"
 #endif

@@ -1,4 +1,5 @@
 #include "server/web/shared_status.h"
+#include "tests/support/fake_clock.h"
 
 #include <atomic>
 #include <latch>

@@ -11,6 +11,7 @@
 #include "common/security/x509.h"
 #include "server/web/web_routes.h"
 #include "tests/support/certificates.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/recording_logger.h"
 
 namespace millrace::test {

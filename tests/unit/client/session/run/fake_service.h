@@ -14,7 +14,7 @@
 #include "common/base/tables.h"
 #include "common/batch/batch_writer.h"
 #include "common/system/mutex.h"
-#include "common/transport/in_process.h"
+#include "tests/support/in_process.h"
 
 namespace millrace::client {
 

@@ -16,6 +16,7 @@
 #include "common/transport/grpc/grpc_client.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "tests/support/certificates.h"
+#include "tests/support/fake_clock.h"
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace {

@@ -12,13 +12,13 @@
 #include <string>
 
 #include "common/base/log.h"
-#include "common/transport/in_process.h"
 #include "common/transport/shm/framed_socket.h"
 #include "common/transport/shm/shared_arena.h"
 #include "common/transport/shm/shm_client.h"
 #include "common/transport/shm/shm_frames.h"
 #include "common/transport/shm/shm_key.h"
 #include "common/transport/shm/shm_server.h"
+#include "tests/support/in_process.h"
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace::test {

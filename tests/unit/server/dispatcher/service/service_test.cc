@@ -12,6 +12,7 @@
 #include "common/system/mutex.h"
 #include "server/dispatcher/service/dispatcher_service.h"
 #include "server/dispatcher/service/plan_compiler.h"
+#include "tests/support/fake_clock.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace::test {

@@ -8,6 +8,7 @@
 
 #include "common/transport/convert/spans.h"
 #include "server/dispatcher/service/server_stream.h"
+#include "tests/support/fake_clock.h"
 #include "tests/unit/server/dispatcher/machine/harness.h"
 
 namespace millrace {

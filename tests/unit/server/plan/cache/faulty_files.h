@@ -9,10 +9,10 @@
 #include <string>
 
 #include "common/base/log.h"
-#include "common/system/clock.h"
 #include "common/system/errno_status.h"
 #include "server/plan/cache/cache_files.h"
 #include "server/plan/cache/disk_cache.h"
+#include "tests/support/fake_clock.h"
 #include "tests/unit/server/state/temporary_folder.h"
 
 namespace millrace::test {

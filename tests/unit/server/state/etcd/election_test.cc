@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <set>
 
+#include "tests/support/fake_clock.h"
 #include "tests/unit/server/state/etcd/candidate.h"
 #include "tests/unit/server/state/job_record.h"
 

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "common/base/protocol_version.h"
-#include "common/transport/in_process.h"
 #include "server/worker/service/worker_service.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/fake_plan.h"
+#include "tests/support/in_process.h"
 #include "tests/unit/common/transport/recorder.h"
 
 namespace millrace::test {

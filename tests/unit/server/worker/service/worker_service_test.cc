@@ -3,6 +3,7 @@
 #include <map>
 #include <thread>
 
+#include "tests/support/fake_clock.h"
 #include "tests/unit/server/worker/service/worker_fixture.h"
 
 namespace millrace {

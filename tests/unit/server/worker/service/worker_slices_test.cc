@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "common/system/mutex.h"
+#include "tests/support/fake_clock.h"
 #include "tests/unit/server/worker/service/worker_fixture.h"
 
 namespace millrace {

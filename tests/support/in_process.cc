@@ -1,4 +1,4 @@
-#include "common/transport/in_process.h"
+#include "tests/support/in_process.h"
 
 #include <algorithm>
 #include <chrono>

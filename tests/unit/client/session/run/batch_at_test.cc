@@ -1,4 +1,4 @@
-#include "client/session/run/remote_reader.h"
+#include "client/session.h"
 
 #include <catch2/catch.hpp>
 
@@ -10,18 +10,18 @@
 namespace millrace::client {
 namespace {
 
-std::unique_ptr<RemoteReader> Open(FakeWorld& world, const SessionOptions& options) {
+std::unique_ptr<Session> Open(FakeWorld& world, const SessionOptions& options) {
   SessionEnvironment environment;
   environment.connector = world.network.MakeConnector("trainer:1");
   environment.random = [] { return 0.0; };
-  auto reader = RemoteReader::Create(options, environment).value();
+  auto reader = Session::Create(options, environment).value();
   REQUIRE(reader->Attach(nullptr).ok());
   return reader;
 }
 
 std::int64_t FirstNumber(const Batch& batch) { return batch.Find("number")->ValueAt(0); }
 
-TEST_CASE("any step can be had while the reader's own place stays", "[remote_reader]") {
+TEST_CASE("any step can be had while the reader's own place stays", "[session][batch_at]") {
   FakeWorld world;
   const auto reader = Open(world, world.Options());
   CHECK(FirstNumber(**reader->Next(nullptr)) == 0);
@@ -34,14 +34,14 @@ TEST_CASE("any step can be had while the reader's own place stays", "[remote_rea
   CHECK(FirstNumber(**reader->Next(nullptr)) == 5);
 }
 
-TEST_CASE("a step that no epoch has is refused", "[remote_reader]") {
+TEST_CASE("a step that no epoch has is refused", "[session][batch_at]") {
   FakeWorld world;
   const auto reader = Open(world, world.Options());
   CHECK(reader->BatchAt(0, 12, nullptr).status() ==
         OutOfRange("step 12: an epoch has the steps 0 to 11"));
 }
 
-TEST_CASE("a single step is fetched by a job of its own, whose name fits", "[remote_reader]") {
+TEST_CASE("a single step is fetched by a job of its own, whose name fits", "[session][batch_at]") {
   FakeWorld world;
   SessionOptions options = world.Options();
   for (int i = 0; i < 64; ++i) options.job += "\u00e4";
@@ -58,7 +58,7 @@ TEST_CASE("a single step is fetched by a job of its own, whose name fits", "[rem
   CHECK(own % 2 == 1);  // "j", and whole characters of two bytes
 }
 
-TEST_CASE("cancelling ends the wait for a single step", "[remote_reader]") {
+TEST_CASE("cancelling ends the wait for a single step", "[session][batch_at]") {
   FakeWorld world;
   const auto reader = Open(world, world.Options());
   reader->Cancel();

@@ -1,4 +1,4 @@
-#include "client/device/host_accelerator.h"
+#include "tests/support/host_accelerator.h"
 
 #include <cstring>
 #include <deque>
