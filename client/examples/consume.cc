@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     const char* const last = argv[3] + std::strlen(argv[3]);
     const auto [end, error] = std::from_chars(argv[3], last, options.epochs);
     if (error != std::errc() || end != last) {
-      std::fprintf(stderr, "EPOCHS: expected a whole number, got '%s'\n", argv[3]);
+      std::fprintf(stderr, "EPOCHS: expected an integer, got '%s'\n", argv[3]);
       return 2;
     }
   }

@@ -37,7 +37,7 @@ Result<T> ParseInteger(std::string_view text, const Bounds<T>& bounds, LeadingZe
   T number = 0;
   if (refused || !ParseWhole(text, number) || number < bounds.min || number > bounds.max) {
     return InvalidArgument(fmt::format("expected {}{}, got '{}'",
-                                       Describe("a whole number", bounds),
+                                       Describe("an integer", bounds),
                                        refused ? " without zeros before it" : "", text));
   }
   return number;

@@ -1,7 +1,7 @@
 // Numbers from text. Text from people, files and other programs becomes a number only here.
 //
 // The whole text has to be the number: no white space, no sign '+', no unit, nothing after it.
-// Errors are InvalidArgument, for example "expected a whole number from 1 to 1024, got '2.7'". They
+// Errors are InvalidArgument, for example "expected an integer from 1 to 1024, got '2.7'". They
 // do not say where the text was; callers add that with Status::WithContext.
 //
 // Free functions; thread-safe.

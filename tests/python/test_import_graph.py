@@ -290,9 +290,9 @@ def test_a_folder_stands_for_its_files_and_files_go_by_the_bytes_of_their_names(
 
 
 @pytest.mark.parametrize("message, text, words", [
-    ("e: line 3: expected a whole number in column 2, got 'x'", "# c\n0 1\n1 x\n", []),
-    ("e: line 2: expected a whole number in column 1, got '1.5'", "0 1\n1.5 2\n", []),
-    ("e: line 1: expected a whole number in column 2, got '9999999999999999999'",
+    ("e: line 3: expected an integer in column 2, got 'x'", "# c\n0 1\n1 x\n", []),
+    ("e: line 2: expected an integer in column 1, got '1.5'", "0 1\n1.5 2\n", []),
+    ("e: line 1: expected an integer in column 2, got '9999999999999999999'",
      "0 9999999999999999999\n", []),
     ("e: line 4: has 1 columns, expected at least 2: '7'", "0 1\n\n\n7\n", []),
     ("e: line 2: has 2 columns, expected at least 3: '0 2'", "0 1 5\n0 2\n", ["--edge-label", "3"]),
@@ -300,7 +300,7 @@ def test_a_folder_stands_for_its_files_and_files_go_by_the_bytes_of_their_names(
      "0 1\n-1 0\n", []),
     ("e: line 1: target is 4, expected a node number of 0 to below 4", "0 4\n", ["--nodes", "4"]),
     ("e: line 2: label 65535, expected 0 to below 65535", "0 1 1\n0 1 65535\n", ["--edge-label", "3"]),
-    ("e: line 2: expected a whole number in column 3, got 'a'", "0 1 1\n0 1 a\n",
+    ("e: line 2: expected an integer in column 3, got 'a'", "0 1 1\n0 1 a\n",
      ["--edge-label", "3"]),
     ("e: line 2: expected a number in column 3, got 'a'", "0 1 1\n0 1 a\n",
      ["--edge-feature", "w=3"]),

@@ -12,34 +12,34 @@ from recording_proxy import RecordingProxy, hello_priority
 import millrace
 from millrace import _binaries
 
-WHOLE = "a whole number from 0 to "
-FROM_1 = "a whole number from 1 to "
+WHOLE = "an integer from 0 to "
+FROM_1 = "an integer from 1 to "
 
 
 @pytest.mark.parametrize("options, message", [
     ({"rank": -1, "world_size": 2}, f"rank: expected {WHOLE}1048575, got -1"),
-    ({"rank": 0, "world_size": -1}, "world_size: expected a whole number from 1 to 1048576, got -1"),
+    ({"rank": 0, "world_size": -1}, "world_size: expected an integer from 1 to 1048576, got -1"),
     ({"replica": -1}, f"replica: expected {WHOLE}4294967295, got -1"),
     ({"micro": "2"}, f"micro: expected {FROM_1}4294967295, got '2'"),
     ({"micro": 2.0}, f"micro: expected {FROM_1}4294967295, got 2.0"),
     ({"micro": 0}, f"micro: expected {FROM_1}4294967295, got 0"),
-    ({"prefetch_bytes": "1GB"}, "prefetch_bytes: expected a whole number of at least 0, got '1GB'"),
+    ({"prefetch_bytes": "1XB"}, "prefetch_bytes: expected a number of bytes of at least 0, got '1XB'"),
     ({"prefetch_bytes": 1e9}, "prefetch_bytes: expected .*, got 1000000000.0"),
     ({"expanded_batches": -1}, "expanded_batches: expected .*, got -1"),
     ({"job": 5}, "job: expected a text, got 5"),
     ({"address": None}, "address: expected a text, got None"),
     ({"cursor": 5}, "cursor: expected a text, got 5"),
-    ({"connect_timeout": "3"}, "connect_timeout: expected a number of seconds from 0, got '3'"),
-    ({"attach_timeout": None}, "attach_timeout: expected a number of seconds from 0, got None"),
-    ({"connect_timeout": float("nan")}, "connect_timeout: expected a number of seconds from 0, got nan"),
-    ({"read_timeout": -1}, "read_timeout: expected a number of seconds from 0, got -1"),
-    ({"attach_timeout": -1}, "attach_timeout: expected a number of seconds from 0, got -1"),
+    ({"connect_timeout": "3"}, "connect_timeout: expected a number of seconds of at least 0, got '3'"),
+    ({"attach_timeout": None}, "attach_timeout: expected a number of seconds of at least 0, got None"),
+    ({"connect_timeout": float("nan")}, "connect_timeout: expected a number of seconds of at least 0, got nan"),
+    ({"read_timeout": -1}, "read_timeout: expected a number of seconds of at least 0, got -1"),
+    ({"attach_timeout": -1}, "attach_timeout: expected a number of seconds of at least 0, got -1"),
     ({"priority": 0}, f"priority: expected {FROM_1}1000, got 0"),
     ({"priority": 1001}, f"priority: expected {FROM_1}1000, got 1001"),
     ({"priority": "high"}, f"priority: expected {FROM_1}1000, got 'high'"),
-    ({"index_dtype": None}, "index_dtype: expected 'int32' or 'int64', got None"),
-    ({"index_dtype": "int16"}, "index_dtype: expected 'int32' or 'int64', got 'int16'"),
-    ({"compression": "gzip"}, "compression: expected 'zstd', 'lz4' or 'off', got 'gzip'"),
+    ({"index_dtype": None}, "index_dtype: expected one of int32, int64, got None"),
+    ({"index_dtype": "int16"}, "index_dtype: expected one of int32, int64, got 'int16'"),
+    ({"compression": "gzip"}, "compression: expected one of zstd, lz4, off, got 'gzip'"),
     ({"compression": None}, "compression: expected a text, got None"),
     ({"any_start": 1}, "any_start: expected True or False, got 1"),
     ({"packed": "yes"}, "packed: expected True or False, got 'yes'"),
@@ -55,7 +55,7 @@ def test_an_option_of_connect_that_cannot_be_is_named(server, options, message):
     ({"rank": -1}, f"rank: expected {WHOLE}1048575, got -1"),
     ({"micro": -1}, f"micro: expected {FROM_1}4294967295, got -1"),
     ({"micro": 0}, f"micro: expected {FROM_1}4294967295, got 0"),
-    ({"index_dtype": "float32"}, "index_dtype: expected 'int32' or 'int64', got 'float32'"),
+    ({"index_dtype": "float32"}, "index_dtype: expected one of int32, int64, got 'float32'"),
     ({"cursor": 5}, "cursor: expected a text, got 5"),
 ])
 def test_an_option_of_reference_that_cannot_be_is_named(dataset, options, message):
@@ -105,7 +105,7 @@ def test_an_epoch_or_step_that_cannot_be_is_named(dataset):
         session.batch_at(-1, 0)
     with pytest.raises(millrace.ConfigError, match="step.*an epoch has the steps|step: expected"):
         session.batch_at(0, -1)
-    with pytest.raises(millrace.ConfigError, match="context: expected a whole number .*, got -1"):
+    with pytest.raises(millrace.ConfigError, match="context: expected an integer .*, got -1"):
         session.context(-1)
 
 

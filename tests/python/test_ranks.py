@@ -34,9 +34,9 @@ def test_half_of_a_place_in_the_environment_is_refused(monkeypatch, name, missin
 
 
 def test_a_rank_is_a_whole_number():
-    with pytest.raises(ConfigError, match="rank=1.7: expected a whole number"):
+    with pytest.raises(ConfigError, match="rank=1.7: expected an integer"):
         _ranks.find(1.7, 2)
-    with pytest.raises(ConfigError, match="world_size='2': expected a whole number"):
+    with pytest.raises(ConfigError, match="world_size='2': expected an integer"):
         _ranks.find(1, "2")
 
 

@@ -105,7 +105,7 @@ def _whole(name, number):
     try:
         return operator.index(number)
     except TypeError:
-        raise ConfigError(f"{name}={number!r}: expected a whole number") from None
+        raise ConfigError(f"{name}={number!r}: expected an integer") from None
 
 
 def _number(name):

@@ -32,6 +32,9 @@ nb::object ToPython(const ParamValue& value) {
 
 /// A Python object as a value of the type that `like` has.
 ParamValue FromPython(const Parameter& parameter, const ParamValue& like, nb::handle given) {
+  if (std::string size; parameter.Takes(ParamType::kBytes) && nb::try_cast(given, size)) {
+    if (const auto bytes = ReadText(parameter, size); bytes.ok()) return *bytes;
+  }
   return std::visit(
       [&]<class T>(const T&) -> ParamValue {
         if constexpr (std::is_same_v<T, std::vector<std::string>> || std::is_same_v<T, bool> ||
@@ -39,7 +42,8 @@ ParamValue FromPython(const Parameter& parameter, const ParamValue& like, nb::ha
                       std::is_same_v<T, std::string>) {
           if (T value{}; nb::try_cast(given, value)) return value;
         }
-        RaiseUnexpected(parameter.name, Expected(parameter), given);
+        const bool is_bool = parameter.Takes(ParamType::kBool);  // which Python writes otherwise
+        RaiseUnexpected(parameter.name, is_bool ? "True or False" : Expected(parameter), given);
       },
       like);
 }

@@ -23,7 +23,7 @@ namespace millrace::python {
 template <class T>
 constexpr const char* ExpectedText() {
   if constexpr (std::is_same_v<T, std::uint64_t>) {
-    return "a whole number from 0 to 18446744073709551615";
+    return "an integer from 0 to 18446744073709551615";
   } else if constexpr (std::is_same_v<T, bool>) {
     return "True or False";
   } else if constexpr (std::is_same_v<T, std::string>) {

@@ -221,7 +221,7 @@ def _parser():
 
 def _count(text):
     if not text.isdecimal() or not 1 <= int(text) < 1 << 62:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected an integer from 1 on, got '{text}'")
     return int(text)
 
 

@@ -23,7 +23,7 @@ Result<Json> ReadJson(std::string_view text, int max_depth) {
 
 Result<std::uint64_t> JsonNumber(const Json& value, std::string_view key, std::uint64_t max) {
   if (!value.is_unsigned() || value.AsUnsigned() > max) {
-    return WrongType(value, key, fmt::format("a whole number from 0 to {}", max));
+    return WrongType(value, key, fmt::format("an integer from 0 to {}", max));
   }
   return value.AsUnsigned();
 }

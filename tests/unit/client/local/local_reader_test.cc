@@ -123,7 +123,7 @@ TEST_CASE("options that cannot be are refused as a session refuses them", "[loca
   SessionOptions options = World::Options();
   options.micro = 0;
   CHECK(world.Create(options).status() ==
-        InvalidArgument("micro: expected a whole number from 1 to 4294967295, got 0"));
+        InvalidArgument("micro: expected an integer from 1 to 4294967295, got 0"));
   options.micro = 1;
   options.rank = 1;
   CHECK(world.Create(options).status() ==

@@ -26,7 +26,7 @@ TEST_CASE("the whole text has to be the number", "[numbers]") {
   for (const char* text : {"", " 2", "2 ", "+2", "2.7", "2.0", "2e3", "0x10", "two", "-", "--2"}) {
     CAPTURE(text);
     CHECK(ErrorOf(ParseNumber<std::uint64_t>(text)) ==
-          std::string("expected a whole number of at least 0, got '") + text + "'");
+          std::string("expected an integer of at least 0, got '") + text + "'");
     CHECK_FALSE(ParseNumber<int>(text).ok());
   }
 }
@@ -38,19 +38,19 @@ TEST_CASE("bounds belong to what is taken, and the message names them", "[number
   for (const char* text : {"0", "1025", "-1", "99999999999999999999"}) {
     CAPTURE(text);
     CHECK(ErrorOf(ParseNumber(text, bounds)) ==
-          std::string("expected a whole number from 1 to 1024, got '") + text + "'");
+          std::string("expected an integer from 1 to 1024, got '") + text + "'");
   }
   CHECK(ErrorOf(ParseNumber<std::uint8_t>("256")) ==
-        "expected a whole number from 0 to 255, got '256'");
+        "expected an integer from 0 to 255, got '256'");
   CHECK(ErrorOf(ParseNumber<std::int64_t>("x", {.max = 5})) ==
-        "expected a whole number of at most 5, got 'x'");
+        "expected an integer of at most 5, got 'x'");
   CHECK_FALSE(ParseNumber<std::uint64_t>("-1").ok());
 }
 
 TEST_CASE("zeros before a number are taken or refused, and never octal", "[numbers]") {
   CHECK(ParseNumber<int>("010").value() == 10);
   CHECK(ErrorOf(ParseNumber<int>("010", {.min = 0, .max = 99}, LeadingZeros::kRefused)) ==
-        "expected a whole number from 0 to 99 without zeros before it, got '010'");
+        "expected an integer from 0 to 99 without zeros before it, got '010'");
   CHECK(ParseNumber<int>("0", {}, LeadingZeros::kRefused).value() == 0);
   CHECK_FALSE(ParseNumber<int>("-01", {}, LeadingZeros::kRefused).ok());
 }

@@ -49,7 +49,7 @@ TEST_CASE("an error in a type's text names its column", "[tensor]") {
   CHECK(ErrorOf("float32[80, *]") == "column 13: * stands only for the first extent");
   CHECK(ErrorOf("float32[*, *]") == "column 12: * stands only for the first extent");
   CHECK(ErrorOf("float32[8, 0]") ==
-        "column 12: an extent is * or expected a whole number from 1 to 2147483647, got '0'");
+        "column 12: an extent is * or expected an integer from 1 to 2147483647, got '0'");
   CHECK(ErrorOf("float32[]").rfind("column 9: ", 0) == 0);
   CHECK(ErrorOf("float32[8]x") == "column 11: expected the end of the type");
   CHECK(ErrorOf("bytes") == "column 1: expected bytes[n] or bytes[*]");

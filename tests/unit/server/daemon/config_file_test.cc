@@ -196,7 +196,7 @@ TEST_CASE("a value that is wrong is an error with its place in the file", "[conf
   const ConfigFile file("grace: 7\nthreads: 2.7\n");
   CHECK(
       ErrorOf(EffectiveOptions(Role::kServe, file.path(), Given({}), SomeHost(), ProductKinds())) ==
-      file.path() + ":2:10: option threads: expected a whole number from 1 to 1024, got '2.7'");
+      file.path() + ":2:10: option threads: expected an integer from 1 to 1024, got '2.7'");
   // A value is not checked if a flag replaces it.
   CHECK(EffectiveOptions(Role::kServe, file.path(), Given({{"threads", "2"}}), SomeHost(),
                          ProductKinds())

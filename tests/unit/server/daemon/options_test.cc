@@ -48,7 +48,7 @@ TEST_CASE("a whole number is refused with the bounds if it is none or beyond the
   for (const char* text : {"2.7", "many", "0", "1025", "-1", "0x2", " 2", "2e1"}) {
     CAPTURE(text);
     CHECK(ErrorOfOption("threads", text) ==
-          std::string("option threads: expected a whole number from 1 to 1024, got '") + text +
+          std::string("option threads: expected an integer from 1 to 1024, got '") + text +
               "'");
   }
 }
@@ -202,7 +202,7 @@ TEST_CASE("an error says where the text was given", "[options]") {
   OptionTexts texts = Given({});
   texts.values["threads"] = {"2.7", "config.yaml:3:10"};
   CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds())) ==
-        "config.yaml:3:10: option threads: expected a whole number from 1 to 1024, got '2.7'");
+        "config.yaml:3:10: option threads: expected an integer from 1 to 1024, got '2.7'");
   texts = Given({});
   texts.values["batch_listen"] = {"*:1", "config.yaml:4:15"};
   CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds()))

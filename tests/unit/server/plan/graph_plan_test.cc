@@ -140,7 +140,7 @@ TEST_CASE("features and targets are named by the pipeline, and are part of its d
   CHECK_THAT(world.Compile("{roots: train}", "features: [z]\n").status().message(),
              Catch::Contains("features: the dataset has no array node_feature/'z'; it has x"));
   CHECK_THAT(world.Compile("{roots: train}", "features: x\n").status().message(),
-             Catch::Contains("features: expected a list of names"));
+             Catch::Contains("features: expected a list of texts"));
 }
 
 TEST_CASE("the features of edges are what their places look up", "[graph_plan]") {

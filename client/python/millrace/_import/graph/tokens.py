@@ -66,7 +66,7 @@ class Tokens:
             values = numpy.where(inside, values * 10 + digit, values)
         if wrong.any():
             row = int(numpy.flatnonzero(wrong)[0])
-            raise BadToken(row, f"expected a whole number in column {column + 1}, got "
+            raise BadToken(row, f"expected an integer in column {column + 1}, got "
                                 f"{self._token(row, column)!r}")
         return numpy.where(negative, -values, values)
 

@@ -122,8 +122,8 @@ TEST_CASE("errors of a neighbourhood's keys say where, and what is expected", "[
                                                         {"[[1]]", "a list"}}) {
     CHECK_THAT(
         ErrorOf(Roots("kind: neighbors, fanout: " + fanout)),
-        Contains("closure.fanout: expected a list of integers such as [9, 1], each an integer "
-                 "from -1 to 1048576, or a map, got " +
+        Contains("closure.fanout: expected a list of integers such as [9, 1], each from -1 to "
+                 "1048576, or a map, got " +
                  got));
   }
   for (const std::string later : {"weights", "before", "draw"}) {

@@ -46,7 +46,7 @@ TEST_CASE("a value of the wrong type is refused", "[pipeline]") {
   CHECK(ErrorOf(Minimal("closure: bfs\n")) ==
         "p.yaml:5:10: closure: expected a map with the keys max_subgraph_size, order, "
         "stop_at, kind, fanout, replace, merge, seed, stop_at_definitions, got 'bfs'");
-  CHECK(ErrorOf(Minimal("exclude: {files: a.bin}\n")).find("expected a list of names") !=
+  CHECK(ErrorOf(Minimal("exclude: {files: a.bin}\n")).find("expected a list of texts") !=
         std::string::npos);
   CHECK(ErrorOf(Minimal("split: {method: file_prefix, prefixes: [a, b]}\n"))
             .starts_with("p.yaml:5:41: split.prefixes: expected a list of lists of names"));

@@ -266,7 +266,7 @@ TEST_CASE("a wrong value of a definition names what is expected and what was fou
         "p.yaml:6:26: tensors.a.depth: expected an integer from 1 to 2147483647, got '0'");
   CHECK(error("one_hot: d, depth: 1.0").starts_with("p.yaml:6:26: tensors.a.depth: expected an"));
   CHECK(error("take: d, axis: 1, index: [0, 1.5]") ==
-        "p.yaml:6:36: tensors.a.index: expected a list of integers, or an integer, got '1.5'");
+        "p.yaml:6:36: tensors.a.index: expected a list of integers such as [9, 1], or an integer, got '1.5'");
   CHECK(error("slice: d, range: [0]") ==
         "p.yaml:6:24: tensors.a.range: expected a list of 2 integers, got a list");
   CHECK(error("cast: d, dtype: float") ==

@@ -145,7 +145,7 @@ TEST_CASE("numbers of graph.json that are none or too large are refused", "[grap
   const std::string text = WriteGraphJson(Sample());
   for (const std::string number : {"-1", "1.5", "\"3\"", "281474976710655", "null", "true"}) {
     CHECK_THAT(JsonError(Replaced(text, "\"nodes\": 3", "\"nodes\": " + number)),
-               Contains("nodes: expected a whole number from 0 to"));
+               Contains("nodes: expected an integer from 0 to"));
   }
 }
 
