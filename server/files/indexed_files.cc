@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
-#include "server/files/sigbus_guard.h"
 
 namespace millrace {
 
@@ -73,92 +72,23 @@ Result<std::unique_ptr<const MappedFile>> IndexedFiles::Map(const IndexedFile& f
   return std::make_unique<const MappedFile>(std::move(mapped));
 }
 
-void IndexedFiles::Note(std::uint32_t number, std::string what) const {
-  damaged_.try_emplace(number, DamagedFile{number, NameOf(number), std::move(what)});
-  any_damaged_.store(true);
-}
-
-void IndexedFiles::NoteDamage(std::uint32_t file, std::string what) const {
-  MutexLock lock(mutex_);
-  Note(file, std::move(what));
-}
-
-void IndexedFiles::NoteFaults() const {
-  for (const auto& [number, file] : mapped_) {
-    const Status intact = file->CheckIntact();
-    if (!intact.ok()) Note(number, intact.message());
-  }
-  if (index_ == nullptr) return;
-  const Status intact = index_->CheckIntact();
-  if (!intact.ok()) Note(DamagedFile::kIndex, intact.message());
-}
-
-std::vector<DamagedFile> IndexedFiles::Damages() const {
-  // Faults are counted for the whole process, so any fault is a reason to look here.
-  if (SigbusFaults() == 0 && !any_damaged_.load()) return {};
-  MutexLock lock(mutex_);
-  NoteFaults();
-  std::vector<DamagedFile> all;
-  for (const auto& entry : damaged_) all.push_back(entry.second);
-  return all;
-}
-
 std::string IndexedFiles::NameOf(std::uint32_t number) const {
   if (number == DamagedFile::kIndex) return index_->path().string();
   return files_[number].name;
 }
 
-std::map<std::uint32_t, const MappedFile*> IndexedFiles::FilesToLookAt() const {
-  std::map<std::uint32_t, const MappedFile*> files;  // the files stay as long as this object
+FileWatch::Files IndexedFiles::MappedNow() const {
+  Files files;
   if (index_ != nullptr) files.emplace(DamagedFile::kIndex, index_.get());
   MutexLock lock(mutex_);
   for (const auto& [number, file] : mapped_) files.emplace(number, file.get());
-  for (const auto& entry : damaged_) files.erase(entry.first);
   return files;
 }
 
 Status IndexedFiles::CompareBytes(std::uint32_t number, const MappedFile& file,
                                   const std::stop_token& stop) const {
   const Digest128& expected = number == DamagedFile::kIndex ? index_digest_ : files_[number].digest;
-  return HashesTo(expected, file, stop).WithContext("was written to while it was in use");
-}
-
-FileNews IndexedFiles::Check(const std::stop_token& stop) const {
-  MutexLock one_looks(looking_);
-  FileNews news;
-  std::map<std::uint32_t, std::string> replaced;
-  // mutex_ is not held while files are looked at: a network file system may take its time.
-  for (const auto& [number, file] : FilesToLookAt()) {
-    FileChange change = suspects_.Look(number, *file);
-    if (change.kind == FileChange::Kind::kInPlace) {
-      // Noted before files are hashed, so that batches in progress learn of it early.
-      NoteDamage(number, std::move(change.what));
-    } else if (change.kind == FileChange::Kind::kReplaced) {
-      replaced.emplace(number, std::move(change.what));
-    }
-  }
-  const std::vector<SuspectFiles::Verdict> verdicts =
-      suspects_.Reconcile([&](std::uint32_t number, const MappedFile& file) {
-        return CompareBytes(number, file, stop);
-      });
-
-  MutexLock lock(mutex_);
-  for (const SuspectFiles::Verdict& verdict : verdicts) {
-    if (verdict.status.ok()) {
-      news.touched.push_back(NameOf(verdict.number));
-    } else {
-      Note(verdict.number, verdict.status.message());
-    }
-  }
-  NoteFaults();
-  for (const auto& entry : damaged_) {
-    if (told_.insert(entry.first).second) news.damaged.push_back(entry.second);
-  }
-  for (auto& entry : replaced) {
-    if (!told_.insert(entry.first).second) continue;
-    news.replaced.push_back({entry.first, NameOf(entry.first), std::move(entry.second)});
-  }
-  return news;
+  return HashesTo(expected, file, stop);
 }
 
 }  // namespace millrace

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -19,9 +18,8 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/system/mutex.h"
-#include "server/files/damaged_files.h"
+#include "server/files/file_watch.h"
 #include "server/files/mapped_file.h"
-#include "server/files/suspect_files.h"
 
 namespace millrace {
 
@@ -39,14 +37,12 @@ struct IndexedFile {
 std::string DifferenceFromIndex(const std::filesystem::path& path, std::uint64_t size,
                                 const Digest128& digest);
 
-class IndexedFiles {
+class IndexedFiles final : public FileWatch {
  public:
   /// Opens no file yet. `index`: the mapped index, which is watched too.
   IndexedFiles(std::filesystem::path dir, std::vector<IndexedFile> files,
                std::shared_ptr<const MappedFile> index);
-  ~IndexedFiles();
-  IndexedFiles(const IndexedFiles&) = delete;
-  IndexedFiles& operator=(const IndexedFiles&) = delete;
+  ~IndexedFiles() override;
 
   const std::vector<IndexedFile>& files() const { return files_; }
 
@@ -58,39 +54,24 @@ class IndexedFiles {
     return OpenNow(file);
   }
 
-  /// As Dataset::CheckFiles. One thread checks at a time and others wait for it.
-  FileNews Check(const std::stop_token& stop) const;
-  /// As Dataset::Damages. Costs two atomic loads if no file is damaged.
-  std::vector<DamagedFile> Damages() const;
-  /// Notes that what was read from a file is not what was indexed.
-  void NoteDamage(std::uint32_t file, std::string what) const;
-
  private:
   Result<const MappedFile*> OpenNow(std::uint32_t file) const;
   /// Maps a file and makes sure that it is the indexed one.
   Result<std::unique_ptr<const MappedFile>> Map(const IndexedFile& file) const;
-  /// Open files that are not damaged, and the index.
-  std::map<std::uint32_t, const MappedFile*> FilesToLookAt() const;
+  /// Open files, and the index.
+  Files MappedNow() const override;
+  std::string NameOf(std::uint32_t number) const override;
   Status CompareBytes(std::uint32_t number, const MappedFile& file,
-                      const std::stop_token& stop) const;
-  std::string NameOf(std::uint32_t number) const;
-  void Note(std::uint32_t number, std::string what) const MILLRACE_REQUIRES(mutex_);
-  /// Notes the files in which a read found no bytes.
-  void NoteFaults() const MILLRACE_REQUIRES(mutex_);
+                      const std::stop_token& stop) const override;
 
   const std::filesystem::path dir_;
   const std::vector<IndexedFile> files_;
   const std::shared_ptr<const MappedFile> index_;
   const Digest128 index_digest_;
   const std::unique_ptr<std::atomic<const MappedFile*>[]> open_;
-  mutable Mutex looking_;  // held while files are hashed; taken before mutex_
-  mutable SuspectFiles suspects_ MILLRACE_GUARDED_BY(looking_);
-  mutable Mutex mutex_;  // not taken for files that are open and whole
+  mutable Mutex mutex_;  // not taken for files that are open
   mutable std::map<std::uint32_t, std::unique_ptr<const MappedFile>> mapped_
       MILLRACE_GUARDED_BY(mutex_);
-  mutable std::map<std::uint32_t, DamagedFile> damaged_ MILLRACE_GUARDED_BY(mutex_);
-  mutable std::set<std::uint32_t> told_ MILLRACE_GUARDED_BY(mutex_);  // files already reported
-  mutable std::atomic<bool> any_damaged_{false};
 };
 
 }  // namespace millrace

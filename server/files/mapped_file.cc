@@ -147,7 +147,7 @@ bool MappedFile::Changed() const {
   return !now.ok() || *now != identity_;
 }
 
-FileChange MappedFile::Look(const FileIdentity& known) const {
+FileChange MappedFile::ChangeFrom(const FileIdentity& known) const {
   const Result<FileIdentity> now = IdentifyFile(path_);
   if (!now.ok()) return {FileChange::Kind::kReplaced, now.status().message(), {}};
   if (now->inode != known.inode || now->device != known.device) {

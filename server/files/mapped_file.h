@@ -66,8 +66,8 @@ class MappedFile {
   bool Changed() const;
   /// Whether the mapped file is still the one whose identity was `known`, by size, inode and times.
   /// Costs one call of stat.
-  FileChange Look(const FileIdentity& known) const;
-  FileChange Look() const { return Look(identity_); }
+  FileChange ChangeFrom(const FileIdentity& known) const;
+  FileChange ChangeFrom() const { return ChangeFrom(identity_); }
   /// DataLoss if some bytes were missing since Open. Everything that was computed from them is
   /// worthless.
   Status CheckIntact() const;

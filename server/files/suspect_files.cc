@@ -29,13 +29,13 @@ Status HashesTo(const Digest128& expected, const MappedFile& file, const std::st
   return DataLoss(fmt::format("has digest {}, expected {}", digest.ToHex(), expected.ToHex()));
 }
 
-FileChange SuspectFiles::Look(std::uint32_t number, const MappedFile& file) {
+FileChange SuspectFiles::Check(std::uint32_t number, const MappedFile& file) {
   const auto known = suspects_.find(number);
-  FileChange change = file.Look(known == suspects_.end() ? file.identity() : known->second.known);
+  FileChange change = file.ChangeFrom(known == suspects_.end() ? file.identity() : known->second.known);
   if (change.kind != FileChange::Kind::kTouched) return change;
-  Suspect& doubt = suspects_[number];
-  if (doubt.file == nullptr) doubt = {.file = &file, .known = file.identity()};
-  if (!std::exchange(doubt.waits, true)) queue_.push_back(number);
+  Suspect& suspect = suspects_[number];
+  if (suspect.file == nullptr) suspect = {.file = &file, .known = file.identity()};
+  if (!std::exchange(suspect.waits, true)) queue_.push_back(number);
   return change;
 }
 
@@ -44,32 +44,32 @@ std::vector<SuspectFiles::Verdict> SuspectFiles::Reconcile(const Compare& compar
   std::uint64_t bytes = 0;
   while (!queue_.empty() && bytes < bytes_at_once_) {
     const std::uint32_t number = queue_.front();
-    Suspect& doubt = suspects_.at(number);
-    std::optional<Status> status = ReconcileOne(number, doubt, compare);
+    Suspect& suspect = suspects_.at(number);
+    std::optional<Status> status = ReconcileOne(number, suspect, compare);
     if (status && status->code() == StatusCode::kCancelled) break;
     queue_.pop_front();
-    doubt.waits = false;
-    bytes += doubt.file->bytes().size();
+    suspect.waits = false;
+    bytes += suspect.file->bytes().size();
     if (status) verdicts.push_back({number, *std::move(status)});
   }
   return verdicts;
 }
 
-std::optional<Status> SuspectFiles::ReconcileOne(std::uint32_t number, Suspect& doubt,
+std::optional<Status> SuspectFiles::ReconcileOne(std::uint32_t number, Suspect& suspect,
                                                  const Compare& compare) {
-  // The file may have waited for long. If anything else has happened to it, the next look finds
-  // that.
-  const FileChange before = doubt.file->Look(doubt.known);
+  // The file may have waited for long. If anything else has happened to it, the next check
+  // finds that.
+  const FileChange before = suspect.file->ChangeFrom(suspect.known);
   if (before.kind != FileChange::Kind::kTouched) return std::nullopt;
-  Status status = compare(number, *doubt.file);
+  Status status = compare(number, *suspect.file);
   if (!status.ok()) return status;
-  const FileChange after = doubt.file->Look(doubt.known);
+  const FileChange after = suspect.file->ChangeFrom(suspect.known);
   if (after.kind != FileChange::Kind::kTouched || after.now != before.now) return std::nullopt;
-  if (doubt.hashed != before.now) {
-    doubt.hashed = before.now;
+  if (suspect.hashed != before.now) {
+    suspect.hashed = before.now;
     return std::nullopt;
   }
-  doubt.known = before.now;
+  suspect.known = before.now;
   return status;
 }
 

@@ -32,8 +32,8 @@ Status HashesTo(const Digest128& expected, const MappedFile& file, const std::st
 
 class SuspectFiles {
  public:
-  /// The most that is hashed after one look, rounded up to whole files, so that other files are
-  /// soon looked at again.
+  /// The most that is hashed after one check, rounded up to whole files, so that other files are
+  /// soon checked again.
   static constexpr std::uint64_t kBytesAtOnce = std::uint64_t{1} << 30;
 
   /// Reads file `number` and compares it with its known content. OK if it is the same. Cancelled if
@@ -48,12 +48,11 @@ class SuspectFiles {
   explicit SuspectFiles(std::uint64_t bytes_at_once = kBytesAtOnce)
       : bytes_at_once_(bytes_at_once) {}
 
-  /// Looks at a file, and notes it if it has to be hashed. `file` has to live as long as this
-  /// object.
-  FileChange Look(std::uint32_t number, const MappedFile& file);
+  /// Checks a file, and notes it if it has to be hashed. `file` has to live as long as this object.
+  FileChange Check(std::uint32_t number, const MappedFile& file);
 
-  /// Hashes files in doubt; those that have waited longest come first. Call it once after each look
-  /// at all files.
+  /// Hashes suspect files; those that have waited longest come first. Call it once after each check
+  /// of all files.
   std::vector<Verdict> Reconcile(const Compare& compare);
 
  private:
@@ -66,8 +65,8 @@ class SuspectFiles {
     bool waits = false;  // it is in queue_
   };
 
-  /// None if the file is no longer in doubt, or has to be hashed again.
-  std::optional<Status> ReconcileOne(std::uint32_t number, Suspect& doubt, const Compare& compare);
+  /// Empty if the file is no longer suspect, or has to be hashed again.
+  std::optional<Status> ReconcileOne(std::uint32_t number, Suspect& suspect, const Compare& compare);
 
   const std::uint64_t bytes_at_once_;
   std::map<std::uint32_t, Suspect> suspects_;  // every file that was ever touched

@@ -6,7 +6,6 @@
 #include <fmt/core.h>
 
 #include "common/base/hash.h"
-#include "server/files/sigbus_guard.h"
 #include "server/kinds/coq/scan/graph_file.h"
 
 namespace millrace {
@@ -58,10 +57,7 @@ Result<const FileView*> CoqDataset::View(FileId file) const {
   const StatusCode code =
       why.code() == StatusCode::kResourceExhausted ? why.code() : StatusCode::kDataLoss;
   const std::string name(index_->file_name(file.value()));
-  if (code == StatusCode::kDataLoss) {
-    MutexLock lock(mutex_);
-    Note({file.value(), name, why.message()});
-  }
+  if (code == StatusCode::kDataLoss) NoteDamage(file.value(), why.message());
   return Status(code, fmt::format("file {} of dataset {}: {}", name, dir_.string(), why.message()));
 }
 
@@ -112,96 +108,24 @@ Result<const FileView*> CoqDataset::OpenNow(std::uint32_t file) const {
   return published;
 }
 
-void CoqDataset::Note(DamagedFile damage) const {
-  damaged_.try_emplace(damage.file, std::move(damage));
-  any_damaged_.store(true);
-}
-
-void CoqDataset::NoteFaults() const {
-  for (const auto& open : open_) {
-    if (const Status intact = open->file.CheckIntact(); !intact.ok()) {
-      Note({open->number, std::string(index_->file_name(open->number)), intact.message()});
-    }
-  }
-  if (const MappedFile* index = index_->file()) {
-    const Status intact = index->CheckIntact();
-    if (!intact.ok()) Note({DamagedFile::kIndex, index->path().string(), intact.message()});
-  }
-}
-
-std::vector<DamagedFile> CoqDataset::Damages() const {
-  // Faults are counted for the whole process, so any fault is a reason to check this dataset.
-  if (SigbusFaults() == 0 && !any_damaged_.load()) return {};
-  MutexLock lock(mutex_);
-  NoteFaults();
-  std::vector<DamagedFile> all;
-  for (const auto& [file, damage] : damaged_) all.push_back(damage);
-  return all;
-}
-
 std::string CoqDataset::NameOf(std::uint32_t number) const {
-  if (number == kNone) return index_->file() ? index_->file()->path().string() : "";
+  if (number == DamagedFile::kIndex) return index_->file() ? index_->file()->path().string() : "";
   return std::string(index_->file_name(number));
 }
 
-std::map<std::uint32_t, const MappedFile*> CoqDataset::FilesToLookAt() const {
-  std::map<std::uint32_t, const MappedFile*> files;  // the files stay as long as the dataset
+FileWatch::Files CoqDataset::MappedNow() const {
+  Files files;
   if (const MappedFile* index = index_->file()) files.emplace(DamagedFile::kIndex, index);
   MutexLock lock(mutex_);
   for (const auto& open : open_) files.emplace(open->number, &open->file);
-  for (const auto& [number, damage] : damaged_) files.erase(number);
   return files;
 }
 
 Status CoqDataset::CompareBytes(std::uint32_t number, const MappedFile& file,
                                 const std::stop_token& stop) const {
-  constexpr const char* kWrittenTo = "was written to while it was in use";
-  if (number == kNone) return index_->Verify().WithContext(kWrittenTo);
+  if (number == DamagedFile::kIndex) return index_->Verify();
   const FileRecord& record = index_->files()[number];
-  return HashesTo({record.digest_high, record.digest_low}, file, stop).WithContext(kWrittenTo);
-}
-
-FileNews CoqDataset::CheckFiles(const std::stop_token& stop) const {
-  MutexLock one_looks(looking_);
-  const std::map<std::uint32_t, const MappedFile*> files = FilesToLookAt();
-  FileNews news;
-  std::vector<DamagedFile> changed;
-  std::vector<DamagedFile> replaced;
-  // mutex_ is not held here: a network file system may take its time.
-  for (const auto& [number, file] : files) {
-    FileChange change = suspects_.Look(number, *file);
-    if (change.kind == FileChange::Kind::kInPlace) {
-      changed.push_back({number, NameOf(number), std::move(change.what)});
-    } else if (change.kind == FileChange::Kind::kReplaced) {
-      replaced.push_back({number, NameOf(number), std::move(change.what)});
-    }
-  }
-  {
-    // Damage is noted before files are hashed, so that batches in progress learn of it early.
-    MutexLock lock(mutex_);
-    for (DamagedFile& file : changed) Note(std::move(file));
-  }
-  const std::vector<SuspectFiles::Verdict> verdicts =
-      suspects_.Reconcile([&](std::uint32_t number, const MappedFile& file) {
-        return CompareBytes(number, file, stop);
-      });
-
-  MutexLock lock(mutex_);
-  for (const SuspectFiles::Verdict& verdict : verdicts) {
-    if (verdict.status.ok()) {
-      news.touched.push_back(NameOf(verdict.number));
-    } else {
-      Note({verdict.number, NameOf(verdict.number), verdict.status.message()});
-    }
-  }
-  NoteFaults();
-  for (const auto& [number, damage] : damaged_) {
-    if (told_.insert(number).second) news.damaged.push_back(damage);
-  }
-  for (DamagedFile& file : replaced) {
-    if (told_.insert(file.file).second) news.replaced.push_back(std::move(file));
-  }
-  return news;
+  return HashesTo({record.digest_high, record.digest_low}, file, stop);
 }
 
 Result<std::string_view> CoqDataset::Text(FileId file, TextRef text) const {

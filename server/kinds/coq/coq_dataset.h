@@ -21,7 +21,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/system/mutex.h"
-#include "server/files/suspect_files.h"
+#include "server/files/file_watch.h"
 #include "server/kinds/coq/index/dataset_index.h"
 #include "server/kinds/coq/scan/node_words.h"
 #include "server/source/dataset.h"
@@ -44,7 +44,7 @@ struct FileView {
   std::uint64_t size = 0;
 };
 
-class CoqDataset final : public Dataset {
+class CoqDataset final : public Dataset, private FileWatch {
  public:
   /// Opens no file yet. `dir` is the folder from which `index` was built.
   CoqDataset(std::filesystem::path dir, std::shared_ptr<const DatasetIndex> index);
@@ -79,43 +79,28 @@ class CoqDataset final : public Dataset {
   /// The text of a record of `file`. DataLoss if the text does not lie in the file.
   Result<std::string_view> Text(FileId file, TextRef text) const;
 
-  /// Checks every open file and the index with one call of stat each: are they still the files that
-  /// were mapped? If only times differ, the file is hashed (SuspectFiles). That takes 0.2 s for 1
-  /// GB in the page cache; otherwise it takes as long as the disk needs. `stop` ends it early;
-  /// files in doubt then stay in doubt. One thread checks at a time and others wait for it.
-  FileNews CheckFiles(const std::stop_token& stop) const override;
-
-  /// Files known to be damaged. CheckFiles found them, or a read found no bytes, or they could not
-  /// be opened. Costs two atomic loads if no file is damaged.
-  std::vector<DamagedFile> Damages() const override;
+  /// Checks every open file and the index (FileWatch::Check).
+  FileNews CheckFiles(const std::stop_token& stop) const override { return Check(stop); }
+  /// Files that could not be opened are damaged, too.
+  std::vector<DamagedFile> Damages() const override { return FileWatch::Damages(); }
 
  private:
   struct OpenFile;
 
   Result<const FileView*> OpenNow(std::uint32_t file) const;
-  /// Open files that are not damaged, and the index.
-  std::map<std::uint32_t, const MappedFile*> FilesToLookAt() const;
-  /// Whether the mapped bytes are those that were indexed. Cancelled if `stop` is requested.
+  /// Open files, and the index.
+  Files MappedNow() const override;
   Status CompareBytes(std::uint32_t number, const MappedFile& file,
-                      const std::stop_token& stop) const;
-  std::string NameOf(std::uint32_t number) const;
-  /// Notes damage, unless the file is already known to be damaged.
-  void Note(DamagedFile damage) const MILLRACE_REQUIRES(mutex_);
-  /// Notes the files in which a read found no bytes.
-  void NoteFaults() const MILLRACE_REQUIRES(mutex_);
+                      const std::stop_token& stop) const override;
+  std::string NameOf(std::uint32_t number) const override;
 
   const std::filesystem::path dir_;
   const std::shared_ptr<const DatasetIndex> index_;
   const bool same_host_;  // the index was written on this host, so its inodes and times are valid
   const std::uint32_t slot_count_;
   const std::unique_ptr<std::atomic<const FileView*>[]> slots_;
-  mutable Mutex looking_;  // held while files are hashed; taken before mutex_
-  mutable SuspectFiles suspects_ MILLRACE_GUARDED_BY(looking_);
-  mutable Mutex mutex_;  // not taken for files that are open and whole
+  mutable Mutex mutex_;  // not taken for files that are open
   mutable std::vector<std::unique_ptr<OpenFile>> open_ MILLRACE_GUARDED_BY(mutex_);
-  mutable std::map<std::uint32_t, DamagedFile> damaged_ MILLRACE_GUARDED_BY(mutex_);
-  mutable std::set<std::uint32_t> told_ MILLRACE_GUARDED_BY(mutex_);  // files already reported
-  mutable std::atomic<bool> any_damaged_{false};
 };
 
 }  // namespace millrace

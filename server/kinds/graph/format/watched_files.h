@@ -1,30 +1,26 @@
-// The mapped files of a dataset, with what is known of their damage.
+// The mapped files of a graph dataset, watched for damage. Their contents may be compared with their
+// digests, too.
 //
-// Thread-safe. Bytes of a file may change at any moment: load each value only once, check it before
-// it is used, and ask Damages() before results made from such values are handed on.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "common/base/ids.h"
 #include "common/base/result.h"
-#include "common/system/mutex.h"
-#include "server/files/damaged_files.h"
-#include "server/files/mapped_file.h"
-#include "server/files/suspect_files.h"
+#include "server/files/file_watch.h"
 #include "server/kinds/graph/format/content_check.h"
 #include "server/kinds/graph/format/verified_files.h"
 
 namespace millrace {
 
-class WatchedFiles {
+class WatchedFiles final : public FileWatch {
  public:
   explicit WatchedFiles(std::vector<WatchedFile> files) : files_(std::move(files)) {}
   /// Check will compare contents with their digests too, some of them at each call, until all were
@@ -33,34 +29,23 @@ class WatchedFiles {
 
   const std::vector<WatchedFile>& files() const { return files_; }
 
-  /// Whether the files are still those that were mapped: one call of stat for each. If only times
-  /// differ, the file is hashed (SuspectFiles). `stop` ends that early; files in doubt then stay in
-  /// doubt. A file that was changed in place stays damaged. One thread checks at a time and others
-  /// wait for it; readers never wait.
-  FileNews Check(const std::stop_token& stop = {}) const;
-
   /// The share of their bytes that Check has still to compare, 0 to 1.
   double unverified() const { return unverified_.load(); }
 
-  /// Files known to be damaged: Check found them, or a read found no bytes. Everything read from
-  /// such a file is worthless; everything read from other files is right. Costs two atomic loads if
-  /// no file is damaged.
-  std::vector<DamagedFile> Damages() const;
-
  private:
-  void Note(std::uint32_t number, std::string what) const MILLRACE_REQUIRES(mutex_);
-  /// Notes the files in which a read found no bytes.
-  void NoteFaults() const MILLRACE_REQUIRES(mutex_);
+  Files MappedNow() const override;
+  std::string NameOf(std::uint32_t number) const override { return files_[number].name; }
+  Status CompareBytes(std::uint32_t number, const MappedFile& file,
+                      const std::stop_token& stop) const override {
+    return HashesTo(files_[number].digest, file, stop);
+  }
+  /// Compares some more contents.
+  std::vector<Verdict> CheckMore(const std::set<std::uint32_t>& damaged,
+                                 const std::stop_token& stop, FileNews& news) const override;
 
   const std::vector<WatchedFile> files_;
-  mutable Mutex looking_;  // held while files are hashed; taken before mutex_
-  mutable SuspectFiles suspects_ MILLRACE_GUARDED_BY(looking_);
-  mutable std::optional<ContentCheck> contents_ MILLRACE_GUARDED_BY(looking_);
+  mutable std::optional<ContentCheck> contents_;  // used by one Check at a time
   mutable std::atomic<double> unverified_{0};
-  mutable Mutex mutex_;  // not taken while every file is whole
-  mutable std::map<std::uint32_t, DamagedFile> damaged_ MILLRACE_GUARDED_BY(mutex_);
-  mutable std::set<std::uint32_t> told_ MILLRACE_GUARDED_BY(mutex_);  // files already reported
-  mutable std::atomic<bool> any_damaged_{false};
 };
 
 }  // namespace millrace
