@@ -112,12 +112,12 @@ class Session {
   /// REQUIRES: attached.
   const BatchSpec& spec() const;
 
-  /// The next batch. At the end of an epoch it returns none, again and again until NextEpoch.
-  /// Blocks. An error other than Cancelled is final: it is the reason why the session ended.
+  /// The next batch. At the end of an epoch it returns nullopt, repeatedly until NextEpoch. Blocks.
+  /// An error other than Cancelled is final: it is the reason why the session ended.
   Result<std::optional<Batch>> Next(const Interrupt& interrupt = nullptr);
 
-  /// Goes on to the next epoch. Returns false if there is none to read. FailedPrecondition if some
-  /// batches of this epoch were not taken.
+  /// Goes on to the next epoch. Returns false if no epoch is left to read. FailedPrecondition if
+  /// some batches of this epoch were not taken.
   Result<bool> NextEpoch();
 
   /// The epoch of the batches that Next returns.

@@ -25,8 +25,8 @@ struct TacticEntry {
 
 class CoqVocabulary {
  public:
-  /// Checks everything that an entry refers to. FailedPrecondition, with the tables that there are,
-  /// if they are not those of a Coq plan; DataLoss if they contradict each other.
+  /// Checks everything that an entry refers to. FailedPrecondition, with the names of the tables,
+  /// if they are not the tables of a Coq plan; DataLoss if they contradict each other.
   static Result<std::shared_ptr<const CoqVocabulary>> Decode(
       std::shared_ptr<const NamedTables> tables);
 

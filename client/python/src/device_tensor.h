@@ -1,4 +1,4 @@
-// DLPack's view of tensors that may lie outside the host's memory.
+// DLPack's view of tensors that may be outside the host's memory.
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@
 //   supply       what workers send
 //   grants       credit and want lists for workers
 //   pace, waits  when the loop needs a step, and what it waits for
-//   report       what the dispatcher and the user are told
+// report       the reports to the dispatcher and the user
 //
 // Not thread-safe.
 #pragma once
@@ -157,7 +157,7 @@ class SessionMachine {
   void Provide(Time now);
   /// When Provide deals again, if nobody waits.
   Time ProvideDue() const;
-  /// Returns none before the session is admitted.
+  /// Returns nullopt before the session is admitted.
   std::optional<v1::Report> MakeReport(Time now) const;
   /// Adds how the session is tuned if the dispatcher does not know it.
   void AddTuning(std::optional<v1::Report>& report, Time now);
