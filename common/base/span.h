@@ -28,7 +28,7 @@ enum class SpanKind : std::uint8_t {
   kPython = 14,
   kAsk = 15,
 };
-inline constexpr std::size_t kSpanKinds = 16;  // with 0 and 1, which are no kinds
+inline constexpr std::size_t kSpanKinds = 16;  // with 0 and 1, which are not kinds
 
 /// Whether spans of this kind have a name of their own.
 constexpr bool HasName(SpanKind kind) {
