@@ -13,7 +13,7 @@
 namespace millrace {
 
 /// An axis of a tensor that is neither the rows nor ragged: its place among the inner ones, and how
-/// the values of a unit lie around it.
+/// the values of a unit are grouped by it.
 struct InnerAxis {
   std::size_t index = 0;     // type.inner[index]
   std::uint64_t before = 1;  // product of the extents before it
