@@ -24,7 +24,7 @@ class SystemClock final : public Clock {
   std::int64_t UnixSeconds() const override;
 };
 
-/// A clock that stands still until it is told to move.
+/// A clock that stands still until a test moves it.
 class FakeClock final : public Clock {
  public:
   explicit FakeClock(std::int64_t unix_seconds = 1'700'000'000) : unix_seconds_(unix_seconds) {}
