@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-/// One row of the table. The default is that of SessionOptions.
+/// One row of the table. SessionOptions has the default.
 struct SessionOption {
   Parameter parameter;  // the name is Python's keyword, and what messages call it
   Member<SessionOptions> member;

@@ -45,7 +45,7 @@ class LocalPlans {
 
   const Pipeline& pipeline() const { return pipeline_; }
   PlanLibrary& library() { return *library_; }
-  /// Runs the pipeline's plugins; null if none are listed.
+  /// Runs the pipeline's plugins; null if no plugins are listed.
   const std::shared_ptr<PluginRegistry>& plugins() const { return plugins_; }
   /// The pipeline's dataset; the first one, if branches name several. If it has to be indexed
   /// first, this may take long.

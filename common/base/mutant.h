@@ -23,7 +23,7 @@ enum class Mutant : std::uint8_t {
   kStoreFenceOff,           // the store accepts writes of any term
   kLowerTermObeyed,         // peers obey a dispatcher whose term has ended
   kCopiesNotCompared,       // the digest of a second copy is not compared
-  kFailedAsksKept,          // what a failed worker was asked for is asked of nobody else
+  kFailedAsksKept,          // the asks of a failed worker are asked of nobody else
   kSilentWorkerTrusted,     // a consumer keeps waiting for a silent worker that owes it a batch
   kLostBatchAwaited,        // a consumer does not compare the batches that came with those sent
   kDataDigestIgnored,       // plans go to workers with other data under the dataset's id

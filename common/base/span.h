@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// The numbers are those of the protocol. trace.proto says what each kind means.
+/// The protocol defines the numbers. trace.proto says what each kind means.
 enum class SpanKind : std::uint8_t {
   kBuild = 2,
   kShuffle = 3,
@@ -35,7 +35,7 @@ constexpr bool HasName(SpanKind kind) {
   return kind == SpanKind::kOperation || kind == SpanKind::kPython;
 }
 
-/// Why a worker is asked for a step. The numbers are those of the protocol.
+/// Why a worker is asked for a step. The protocol defines the numbers.
 enum class AskKind : std::uint8_t {
   kFirst = 0,
   kCopy = 1,   // the step is late at another worker

@@ -112,7 +112,7 @@ struct TensorMemory {
   Kind kind = Kind::kHost;
   int device = 0;  // number of the device among those of its kind
   StreamLedger* ledger =
-      nullptr;  // lives as long as the batch's owner; null: no notice is needed
+      nullptr;  // lives as long as the batch's owner; null: nobody has to be notified
 };
 
 /// One tensor as the user sees it.

@@ -225,7 +225,7 @@ class BatchWriter {
     }
   }
   [[gnu::cold]] void NoteOutside(std::size_t tensor, std::uint64_t value);
-  /// The values of the next `count` examples; empty if there are none.
+  /// The values of the next `count` examples; empty if there are no values.
   std::vector<std::uint64_t> OfNext(const std::vector<std::uint64_t>& values,
                                     std::size_t count) const;
   /// Ends a row of the splits of examples, or of the graph of a merged batch.

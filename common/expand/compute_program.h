@@ -24,7 +24,7 @@ struct ComputeProgram {
     std::uint32_t count = 0;
     std::uint64_t tiles = 0;
   };
-  std::vector<kernel::ComputeTask> tasks;  // none of them is empty
+  std::vector<kernel::ComputeTask> tasks;  // no task is empty
   std::vector<Level> levels;               // not empty either
   std::vector<std::int64_t> tables;        // splits, and where rows begin
   std::uint64_t scratch_bytes = 0;         // for intermediate tensors

@@ -33,7 +33,7 @@ class DeviceComputation {
   /// computation has other parts, because its program fuses other operations.
   const std::vector<std::string>& host_parts() const { return host_.computation->parts(); }
 
-  /// The device's work for a batch. Errors are those of LayOutExpanded.
+  /// The device's work for a batch. Errors as for LayOutExpanded.
   Result<ComputeProgram> ProgramFor(const PackedBatch& packed, const ExpandLayout& layout) const;
 
   /// Bytes of one or several of the host's tensors that are side by side in the delivered batch.

@@ -122,7 +122,7 @@ struct ExpandLayout {
 Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& delivery,
                                     std::optional<RowRange> rows = std::nullopt);
 
-/// The size of the delivered form in bytes. Errors are those of LayOutExpanded.
+/// The size of the delivered form in bytes. Errors as for LayOutExpanded.
 Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, const Delivery& delivery);
 
 /// Expands into `out` and fills the padding too. REQUIRES: `layout` is the layout of `packed`;

@@ -214,7 +214,7 @@ MILLRACE_HOST_DEVICE void EdgeTile(const Launch& launch, const Task& task, const
   }
 }
 
-/// The self edges of an example come after all its other edges.
+/// The self-loops of an example come after all its other edges.
 template <class Out>
 MILLRACE_HOST_DEVICE void SelfEdgeTile(const Launch& launch, const Task& task, const Share& share) {
   const EdgeOut<Out> out(launch, task);

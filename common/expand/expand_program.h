@@ -16,7 +16,7 @@ namespace millrace {
 
 /// The work of a kernel that fills the expanded tensors of a delivered batch, including padding.
 struct ExpandProgram {
-  std::vector<kernel::Task> tasks;  // none of them is empty
+  std::vector<kernel::Task> tasks;  // no task is empty
   kernel::Launch launch;            // complete except for the memory that it works on
 };
 

@@ -21,7 +21,7 @@ enum class Op : std::uint8_t {
   kFill,        // elements: words as wide as the type of `in`; each becomes `value`
 };
 
-/// The integers among the types of values; the numbers are those of DType.
+/// The integers among the types of values; DType defines the numbers.
 enum class Type : std::uint8_t { kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64 };
 
 enum class Mirror : std::uint8_t { kNone, kUndirected, kBidirectional };  // as Symmetrization

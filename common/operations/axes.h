@@ -1,4 +1,4 @@
-// Axes of tensors, counted as in numpy, and maps from a unit's values to those of another unit.
+// Axes of tensors, counted as in numpy, and maps from a unit's values to another unit's.
 //
 // Pure functions.
 #pragma once

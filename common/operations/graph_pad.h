@@ -1,5 +1,5 @@
 // pad.graph: how many nodes, edges and graphs every delivered batch has, so that all batches have
-// the same shapes. The rows after those of a batch's own graphs are padding, and masks say which
+// the same shapes. The rows after a batch's own graphs are padding, and masks say which
 // rows are no padding. common/expand/graph_padding.h does it.
 //
 // Value type.

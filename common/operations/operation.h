@@ -49,7 +49,7 @@ struct MapStep {
 /// rounded, then the offset is added.
 struct ValueStep {
   DType compute = DType::kFloat64;
-  std::vector<ParamNumber> scale;   // empty: no scale; one for all values, or one per value of a unit
+  std::vector<ParamNumber> scale;   // empty: no scale; one, or one for each value of a unit
   std::vector<ParamNumber> offset;  // likewise
 };
 

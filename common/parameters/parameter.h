@@ -61,7 +61,7 @@ struct Parameter {
   std::vector<ParamType> types;  // any of these is accepted; the first is the usual one
   ParamValue default_value = {};
   std::string help;                      // one line
-  std::optional<std::int64_t> min = {};  // for integers, also those of lists; inclusive
+  std::optional<std::int64_t> min = {};  // for integers, also in lists; inclusive
   std::optional<std::int64_t> max = {};
   std::optional<std::size_t> count = {};  // of a list
   /// For texts; empty: any text that is not empty. For a truth value: the words for true and false.

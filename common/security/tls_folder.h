@@ -23,7 +23,7 @@ struct TlsFolderOptions {
 /// Thread-safe.
 class TlsFolder {
  public:
-  /// Reads the files. Errors are those of ReadTlsFiles.
+  /// Reads the files. Errors as for ReadTlsFiles.
   static Result<std::shared_ptr<TlsFolder>> Open(const TlsFolderOptions& options,
                                                  std::shared_ptr<const Clock> clock,
                                                  std::shared_ptr<Logger> log);

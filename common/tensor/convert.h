@@ -88,7 +88,7 @@ MILLRACE_HOST_DEVICE constexpr std::uint16_t HalfFromFloat(float value) {
   // The kept bits are rounded to the nearest by a sum: a half, or a bit less for an even one.
   const std::uint32_t rebiased = magnitude - (std::uint32_t{127 - 15} << 23);
   const std::uint32_t normal = (rebiased + 0xfff + (magnitude >> 13 & 1)) >> 13;
-  // Beside 0.5, the last bit of a float is 2^-24, as that of a subnormal half.
+  // Beside 0.5, the last bit of a float is 2^-24, like the last bit of a subnormal half.
   const std::uint32_t subnormal =
       BitCast<std::uint32_t>(BitCast<float>(magnitude) + 0.5f) - BitCast<std::uint32_t>(0.5f);
   const std::uint32_t nan = kInfinity | 0x200 | (magnitude >> 13 & 0x3ff);

@@ -103,7 +103,7 @@ class Tuner {
 
   /// Takes the figures of the second before `now`. Returns whether a decision was made or judged:
   /// the value of one setting may then be another. REQUIRES: always the same settings, in order;
-  /// their values are those of the last call, unless Restart was called.
+  /// their values are the last call's, unless Restart was called.
   bool Step(const Sample& sample, std::vector<Setting>& settings, Time now);
 
   /// Begins anew, as a process that has nothing to do yet: a trial is not judged, and nothing

@@ -20,7 +20,7 @@ struct Connection {
 /// Adds --address, which takes one dispatcher or several, and --tls.
 void AddConnection(CommandLine& command, Connection& connection);
 
-/// Errors are those of TlsFolder::Open.
+/// Errors as for TlsFolder::Open.
 Result<std::shared_ptr<Connector>> Connect(const Connection& connection);
 
 /// Receives the status of the service repeatedly, once per period. `on_status` is called on this

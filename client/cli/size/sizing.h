@@ -62,7 +62,7 @@ struct SampleFacts {
 /// All that is known before the arithmetic.
 struct SizeFacts {
   SampleFacts sample;
-  double python_process_bytes = 0;  // memory of one process of a plugin; 0: there are none
+  double python_process_bytes = 0;  // memory of one process of a plugin; 0: no plugins
   std::uint64_t epoch_batches = 1;  // of all ranks together; at least 1
   double dataset_bytes = 0;         // all files of all datasets; 0: not known
   double prefetch_bytes = 0;        // that a consumer receives ahead

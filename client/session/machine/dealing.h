@@ -39,14 +39,14 @@ class Dealing {
   /// Runs and steps that one want list may name.
   static constexpr std::uint64_t kMostRuns = 256;
   static constexpr std::uint64_t kMostSteps = 4096;
-  /// Of these runs, this many are left for the loop's next step, for copies and for twins, and for
+  /// This many of these runs are left for the loop's next step, for copies and for twins, and for
   /// runs that fall apart because a batch in their middle comes first.
   static constexpr std::uint64_t kSpareRuns = 16;
   /// While a step is late and there is another worker, lags grow and copies are made this often.
   static constexpr Duration kLookEvery = std::chrono::milliseconds(50);
   /// Otherwise only the reach changes with time. A process may have a thousand sessions.
   static constexpr Duration kLookSeldom = std::chrono::milliseconds(500);
-  /// Dispatcher and workers are told for this long that a step finds no slot, so that they do not
+  /// Dispatcher and workers see for this long that a step finds no slot, so that they do not
   /// get the word twice for each batch that is built.
   static constexpr Duration kAsksFor = std::chrono::milliseconds(250);
 
@@ -137,7 +137,7 @@ class Dealing {
   void AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shared);
   // dealing_preferred.cc
   Member* TwinOf(std::uint64_t step);
-  /// Of the members that finish about as soon as the fastest one, the one that twins choose, too.
+  /// The member that twins choose, too, among members that finish about as soon as the fastest one.
   Member* TwinsChoice(std::uint64_t step, const Member& fastest);
   void FindHomes();
   EpochWindow WindowOf(std::uint64_t step) const;

@@ -1,5 +1,5 @@
 // The steps of one session, numbered from 0 at its start through all its epochs. With these
-// numbers, what lies ahead is a plain interval of integers, also across the end of an epoch.
+// numbers, the steps ahead are a plain interval of integers, also across the end of an epoch.
 //
 // Immutable; thread-safe.
 #pragma once

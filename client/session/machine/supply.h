@@ -1,5 +1,5 @@
 // Handles what workers send to a session: their words, batches and copies of them, refusals,
-// good-byes and failures. What was asked of a worker that fails is free again.
+// good-byes and failures. Steps that were asked of a failed worker are free again.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -37,7 +37,7 @@ class Supply {
         workers_(workers),
         dealing_(dealing) {}
 
-  /// A part came; `data_bytes` is how many bytes of the batch its data stand for. Returns false if
+  /// A part came; `data_bytes` is how many bytes of the batch its data hold. Returns false if
   /// its batch is not wanted.
   bool OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes, Time now);
   Verdict OnArrival(WorkerLink& link, const Arrival& arrival, Time now);
@@ -59,7 +59,7 @@ class Supply {
   const WorkerWord::Build* NextBuild() const;
   /// Whether some worker has built that step, so that it is on its way.
   bool NextIsBuilt() const;
-  /// Whether workers of the list are being connected, and none has spoken yet.
+  /// Whether workers of the list are being connected, and no worker has spoken yet.
   bool Connects() const;
   /// The ask that the last batch has answered; unset if it was not asked of its worker.
   const std::optional<Ask>& answered() const { return answered_; }

@@ -34,7 +34,7 @@ class WorkerList {
   void AddTimes(NextDue& next) const {
     if (keep_until_) next.At(*keep_until_);
   }
-  /// The number of the last list of this term's dispatcher; 0: none came.
+  /// The number of the last list of this term's dispatcher; 0: no list came.
   std::uint64_t NumberOf(std::uint64_t term) const { return term == term_ ? number_ : 0; }
   /// The present members, in order.
   std::vector<WorkerAddress> Members() const;

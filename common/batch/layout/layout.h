@@ -43,7 +43,7 @@ std::optional<TensorKind> TensorKindFromName(std::string_view name);
 enum class Expansion : std::uint8_t {
   kWiden,       // the integers as they are
   kNodeOffset,  // the number of a node in its example becomes its number in the batch
-  kEdgeSource,  // like kNodeOffset; also adds the reversed edges and the self edges
+  kEdgeSource,  // like kNodeOffset; also adds the reversed edges and the self-loops
   kEdgeTarget,  // the same, for the other end of each edge
   kEdgeLabel,   // adds the labels of the added edges
   kEdgeSplits,  // counts of the complete edges
@@ -134,7 +134,7 @@ struct BatchInfo {
   ExpandSpec expand;
   std::vector<ExampleId> example_ids;   // in row order
   std::vector<DroppedExample> dropped;  // in the order of the range
-  std::optional<std::uint32_t> bound;  // of the class of its examples, if a tensor is padded to it
+  std::optional<std::uint32_t> bound;   // of the class of its examples, if a tensor is padded to it
 
   /// The number of graphs: one for each example, or one for all of them.
   std::size_t graphs() const { return expand.merged ? 1 : example_ids.size(); }

@@ -17,7 +17,7 @@
 //  - A splits tensor with the expansion kEdgeSplits cuts a group of edges: exactly one kEdgeSource,
 //    one kEdgeTarget and at most one kEdgeLabel. Source and target have the same dtype and the same
 //    node_splits. There may be several groups. A group without kEdgeLabel has edges of one label
-//    only, 0, when it is delivered too. If the expansion adds reversed edges or self edges, no
+//    only, 0, when it is delivered too. If the expansion adds reversed edges or self-loops, no
 //    other tensor may name the splits of a group.
 //  - Paths and names of dimensions are 1 to 255 printable ASCII characters without blanks.
 //

@@ -59,7 +59,7 @@ struct ListenerOptions {
 /// Thread-safe.
 class Listener {
  public:
-  /// Errors are those of CheckListen.
+  /// Errors as for CheckListen.
   static Result<std::unique_ptr<Listener>> Start(ListenerOptions options);
   /// Accepts nothing more. Connections that were handed over live on.
   ~Listener();

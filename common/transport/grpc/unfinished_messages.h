@@ -91,7 +91,7 @@ class UnfinishedMessages {
   CondVar changed_;
   bool stopping_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::vector<Connection> connections_
-      MILLRACE_GUARDED_BY(mutex_);  // by their file numbers
+      MILLRACE_GUARDED_BY(mutex_);  // by the numbers of their files
   std::unordered_map<std::string, std::size_t> by_peer_ MILLRACE_GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -18,9 +18,9 @@ inline constexpr std::uint32_t kShmVersion = 2;
 enum ShmFrame : std::uint32_t {
   // From worker to consumer:
   kShmAccepted = 1,  // a ShmAccepted; always the first frame, in answer to a ShmHello
-  kShmSegment = 2,  // a ShmSegment, with its open file; comes before the first part in it
-  kShmPart = 3,     // a ShmPart, the BatchPart, and the data if they are not in shared memory
-  kShmClosed = 4,   // the status code as 4 bytes, and the message; always the last frame
+  kShmSegment = 2,   // a ShmSegment, with its open file; comes before the first part in it
+  kShmPart = 3,      // a ShmPart, the BatchPart, and the data if they are not in shared memory
+  kShmClosed = 4,    // the status code as 4 bytes, and the message; always the last frame
   // From consumer to worker:
   kShmHello = 14,     // a ShmHello; always the first frame
   kShmProof = 15,     // the consumer's ShmProof; always the second frame
