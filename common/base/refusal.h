@@ -19,7 +19,7 @@ inline bool IsRefusedForGood(StatusCode code) {
 /// then another one once, as the first one's host may lack something that the code needs.
 inline constexpr std::size_t kWorkersTryCode = 2;
 
-/// The most batches of one worker in a report that it could not build.
+/// The most batches that a report names as not built by one worker.
 inline constexpr int kMaxRefusedBatches = 16;
 
 }  // namespace millrace
