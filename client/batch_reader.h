@@ -33,11 +33,10 @@ class BatchReader {
   virtual Status Attach(const Interrupt& interrupt = nullptr) = 0;
 
   virtual const BatchSpec& spec() const = 0;
-  /// The next batch. At the end of an epoch it returns none, again and again until NextEpoch.
-  /// Blocks.
+  /// The next batch. At the end of an epoch it returns nullopt, repeatedly until NextEpoch. Blocks.
   virtual Result<std::optional<Batch>> Next(const Interrupt& interrupt = nullptr) = 0;
-  /// Goes on to the next epoch. Returns false if there is none to read. FailedPrecondition if some
-  /// batches of this epoch were not taken.
+  /// Goes on to the next epoch. Returns false if no epoch is left to read. FailedPrecondition if
+  /// some batches of this epoch were not taken.
   virtual Result<bool> NextEpoch() = 0;
   /// This rank's batch of any step of any epoch. It is built for this call, and the reader's own
   /// place does not change. OutOfRange for a step that the epoch does not have. Blocks.
@@ -52,8 +51,8 @@ class BatchReader {
   /// The tables that numbers in batches refer to. May block.
   virtual Result<std::shared_ptr<const NamedTables>> tables(
       const Interrupt& interrupt = nullptr) = 0;
-  /// Describes an example. Returns none if only the servers know it. OutOfRange if there is no such
-  /// example.
+  /// Describes an example. Returns nullopt if only the servers know it. OutOfRange if there is no
+  /// such example.
   virtual Result<std::optional<ExampleDescription>> Describe(ExampleId example) const = 0;
 
   virtual SessionStats stats() const = 0;

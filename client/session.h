@@ -57,7 +57,7 @@ class Session final : public BatchReader {
   /// make sense. NotFound if the pipeline file does not exist.
   static Result<std::unique_ptr<Session>> Create(const SessionOptions& options,
                                                  const SessionEnvironment& environment = {});
-  /// Tells the dispatcher that the session ends; this takes at most a second. REQUIRES: no other
+  /// Notifies the dispatcher that the session ends; this takes at most a second. REQUIRES: no other
   /// thread is in a call of the session.
   ~Session() override;
 

@@ -1,6 +1,5 @@
-// A row for each option of a session: its name, its bounds, what it is for, and its flag. The
-// command line and Python ask this table, so that all of them refuse the same values in the same
-// words.
+// A row for each option of a session: its name, its bounds, its purpose, and its flag. The command
+// line and Python ask this table, so that both refuse the same values in the same words.
 //
 // The table is immutable; thread-safe.
 #pragma once
@@ -16,7 +15,7 @@
 
 namespace millrace {
 
-/// One row of the table. The default is that of SessionOptions.
+/// One row of the table. SessionOptions has the default.
 struct SessionOption {
   Parameter parameter;  // the name is Python's keyword, and what messages call it
   Member<SessionOptions> member;
@@ -24,10 +23,10 @@ struct SessionOption {
   /// flag turns it off.
   std::string flag = {};
   std::string type_name = {};  // name of the flag's value in the help
-  bool keyword = false;        // whether Python's connect takes it as it is
+  bool keyword = false;        // whether Python's connect takes it unchanged
 
-  /// InvalidArgument "NAME: expected …, got …" if the parameter does not take the value; then
-  /// nothing changes.
+  /// InvalidArgument "NAME: expected …, got …" if the parameter does not take the value; nothing
+  /// changes then.
   Status Set(const ParamValue& value, SessionOptions& options) const;
   /// The same for a text, as the command line gives it.
   Status SetText(const std::string& text, SessionOptions& options) const;

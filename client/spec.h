@@ -23,8 +23,8 @@ struct BranchSpec {
   std::string name;
   std::string dataset;               // id
   std::uint64_t weight = 0;          // its share of an epoch is weight / sum of all weights
-  std::uint64_t examples = 0;        // that it selects, so that one pass has them
-  std::uint64_t rows_per_epoch = 0;  // examples of an epoch that are its own
+  std::uint64_t examples = 0;        // examples that it selects for one pass
+  std::uint64_t rows_per_epoch = 0;  // places of an epoch that it has
   std::uint64_t first_example = 0;   // the number in the mix of its source's first example
   std::uint64_t source_examples = 0;
 };
@@ -33,7 +33,7 @@ struct BatchSpec {
   std::vector<DeliveryTensor> tensors;  // as they are delivered, in their order
   std::optional<GraphPad> graph_pad;    // the size of every batch; absent: batches differ
   std::string source;                   // as in `source:` of the pipeline
-  std::vector<BranchSpec> branches;     // in the order of the pipeline; none without `branches`
+  std::vector<BranchSpec> branches;     // in the order of the pipeline; empty without `branches`
   StepOptions steps;                    // number of units, batch sizes, remainder and world size
   ExpandSpec expand;
   DropReasonNames drop_reasons;   // batches have only the numbers of the reasons

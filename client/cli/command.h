@@ -12,7 +12,7 @@ namespace millrace::cli {
 /// Exit codes, the same for every command:
 ///   0  success
 ///   1  something failed on the way
-///   2  the request cannot be met as it stands (a wrong path, key, port or permission)
+///   2  the request cannot be met as it is (a wrong path, key, port or permission)
 ///   3  the data are bad
 int ExitCode(const Status& status);
 

@@ -19,7 +19,7 @@ class Progress {
   void Add(std::uint64_t amount);
   void Set(std::uint64_t done);
   void SetTotal(std::uint64_t total);
-  /// Sets a few words that stand after the bar.
+  /// Sets a few words that follow the bar.
   void Note(std::string text);
 
  private:

@@ -1,4 +1,4 @@
-// The options of a session as flags: those rows of its table that have one.
+// The options of a session as flags, for the rows of its table that have a flag.
 #pragma once
 
 #include "client/session_option_table.h"
@@ -11,7 +11,7 @@ namespace millrace::cli {
 /// the command line has been read.
 void AddSessionFlags(CommandLine& command, SessionOptions& session);
 
-/// Registers the flag of one option. REQUIRES: it has one.
+/// Registers the flag of one option. REQUIRES: the option has a flag.
 CommandOption AddSessionFlag(CommandLine& command, const SessionOption& option,
                              SessionOptions& session);
 

@@ -8,8 +8,8 @@
 namespace millrace::cli {
 
 /// Calls `on_stop` once, on a thread of its own, when SIGINT or SIGTERM comes. It acts from its
-/// construction on. REQUIRES: it is made before any other thread, because other threads inherit
-/// that the two signals are not delivered to them. A second signal ends the process at once.
+/// construction on. REQUIRES: it is made before any other thread, because other threads inherit the
+/// block of the two signals. A second signal ends the process at once.
 class StopSignals {
  public:
   explicit StopSignals(std::function<void()> on_stop);

@@ -25,8 +25,8 @@ struct TacticEntry {
 
 class CoqVocabulary {
  public:
-  /// Checks everything that an entry refers to. FailedPrecondition, with the tables that there are,
-  /// if they are not those of a Coq plan; DataLoss if they contradict each other.
+  /// Checks everything that an entry refers to. FailedPrecondition, with the names of the tables,
+  /// if they are not the tables of a Coq plan; DataLoss if they contradict each other.
   static Result<std::shared_ptr<const CoqVocabulary>> Decode(
       std::shared_ptr<const NamedTables> tables);
 
@@ -69,7 +69,7 @@ class CoqVocabulary {
   const TextColumn* files_ = nullptr;
   std::span<const std::uint64_t> labels_of_file_;
   std::uint64_t classes_ = 0;
-  // Empty without contexts. A definition is given by its label plus 1; 0 is none.
+  // Empty without contexts. A definition is given by its label plus 1; 0: no definition.
   std::span<const std::uint64_t> previous_;        // by label
   std::span<const std::uint64_t> representative_;  // by file
   std::span<const std::uint64_t> list_parent_;

@@ -48,8 +48,8 @@ class Accelerator {
   /// REQUIRES: all work on this memory is done.
   virtual void Free(std::byte* data) = 0;
 
-  /// Memory of the host that the device can copy from on its own, and can write to. It lies at a
-  /// multiple of kTensorAlignment. nullptr if none is left.
+  /// Memory of the host that the device can copy from on its own, and can write to, at a multiple
+  /// of kTensorAlignment. nullptr if none is left.
   virtual std::byte* AllocatePinned(std::size_t bytes) = 0;
   virtual void FreePinned(std::byte* data) = 0;
   /// Pins memory that this process may only read. Unimplemented if the device or its driver cannot
@@ -62,7 +62,7 @@ class Accelerator {
   /// REQUIRES: until an event that is recorded later has passed, `from` stays unchanged and nobody
   /// else uses `to`.
   virtual Status CopyIn(std::byte* to, std::span<const std::byte> from) = 0;
-  /// REQUIRES: as for CopyIn, for all memory in `launch`. The tasks lie in the device's memory, and
+  /// REQUIRES: as for CopyIn, for all memory in `launch`. The tasks are in the device's memory, and
   /// the error word in pinned memory. The same holds for Compute.
   virtual Status Expand(const kernel::Launch& launch) = 0;
   virtual Status Compute(const kernel::ComputeLaunch& launch) = 0;

@@ -39,13 +39,13 @@ class Device {
       RowRange rows) = 0;
 
   /// The parts of the work that the host does when it computes tensors for this device. An observer
-  /// of the delivery is told of them. They live as long as the device and the computation.
+  /// of the delivery is notified of them. They live as long as the device and the computation.
   virtual std::span<const std::string> host_parts(const Delivery& delivery) {
     return delivery.parts();
   }
   /// The memory into which batches for this device are best received; null: any memory.
   virtual std::shared_ptr<BufferMemory> receive_memory() { return nullptr; }
-  /// Called for memory of another process, in which batches will lie, after it was mapped here for
+  /// Called for memory of another process that will hold batches, after it was mapped here for
   /// reading. The result is dropped before the memory is unmapped.
   virtual std::shared_ptr<const void> OnMapped(std::span<const std::byte> /*bytes*/) {
     return nullptr;

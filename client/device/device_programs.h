@@ -39,8 +39,8 @@ struct DeviceProgram {
   explicit DeviceProgram(const internal::Computation& all) : computation(all) {}
 
   const DeviceComputation computation;
-  /// Set when their copy has been queued; null: not yet, or there are none. Only the code that
-  /// queues work on the side stream uses it, under its lock.
+  /// Set when their copy has been queued; null if it is not yet, or if there are no constants. Only
+  /// the code that queues work on the side stream uses it, under its lock.
   std::shared_ptr<const DeviceConstants> constants;
 };
 
@@ -50,8 +50,7 @@ class DevicePrograms {
   /// computation lives.
   std::shared_ptr<DeviceProgram> Of(const std::shared_ptr<const internal::Computation>& all);
 
-  /// For people: which tensors of the program that was asked for last the host computes; empty:
-  /// none.
+  /// For people: which tensors of the last program the host computes; empty: no tensor.
   std::string host_outputs() const;
 
  private:

@@ -5,13 +5,12 @@
 //   pinned memory -- copy --> payload slot -- kernels --> slot of the delivered batch
 //   tensors of the host -- copy ----------------------------^
 //
-// Batches are received into pinned memory, so that the device can copy them on its own. A batch
-// that lies elsewhere is first copied once into pinned memory. Copies and kernels run on the side
-// stream of the accelerator, at the same time as the consumer's streams, and are done when Expand
-// returns. So no stream of a consumer has to wait for a batch. In the other direction, a consumer
-// tells the batch's ledger on which streams it works. If it tells nothing, the default stream
-// counts. When the batch is dropped, its slot is used again only after the work that was queued on
-// these streams.
+// Batches are received into pinned memory, so that the device can copy them on its own. A batch in
+// other memory is first copied once into pinned memory. Copies and kernels run on the side stream
+// of the accelerator, at the same time as the consumer's streams, and are done when Expand returns.
+// So no stream of a consumer has to wait for a batch. In the other direction, a consumer tells the
+// batch's ledger on which streams it works; by default that is the default stream. When the batch
+// is dropped, its slot is used again only after the work that was queued on these streams.
 //
 // The batches, the device and the memory may be dropped in any order.
 #pragma once

@@ -18,13 +18,13 @@
 
 namespace millrace {
 
-/// Where datasets lie, and how they are indexed.
+/// Where datasets are, and how they are indexed.
 struct LocalDatasets {
   DatasetKinds kinds;  // of datasets that can be opened
-  /// Folders by dataset id, as DIR or KIND:DIR; "" stands for the one that the pipeline draws from,
-  /// if there is only one.
+  /// Folders by dataset id, as DIR or KIND:DIR; "" is the dataset that the pipeline draws from, if
+  /// there is only one.
   std::map<std::string, std::filesystem::path> folders;
-  /// Runs the plugins that pipelines name; null: none. `kinds` were made with the same.
+  /// Runs the plugins that pipelines name; null: no plugins. `kinds` were made with the same.
   std::shared_ptr<PluginRegistry> plugins = nullptr;
   std::filesystem::path index_file;  // of the pipeline's dataset; empty: found by itself
   bool skip_bad = false;             // whether indexes leave out bad files
@@ -45,7 +45,7 @@ class LocalPlans {
 
   const Pipeline& pipeline() const { return pipeline_; }
   PlanLibrary& library() { return *library_; }
-  /// Runs the pipeline's plugins; null if none are listed.
+  /// Runs the pipeline's plugins; null if no plugins are listed.
   const std::shared_ptr<PluginRegistry>& plugins() const { return plugins_; }
   /// The pipeline's dataset; the first one, if branches name several. If it has to be indexed
   /// first, this may take long.

@@ -59,7 +59,7 @@ class LocalReader final : public BatchReader {
   const Plan& plan() const { return *plan_; }
   /// OutOfRange for an example that the source does not have.
   Status CheckExample(ExampleId example) const;
-  /// The batch of the examples with these ids, in that order, as in an epoch; of those that the
+  /// The batch of the examples with these ids, in that order, as in an epoch; for examples that the
   /// pipeline cuts, all chunks. OutOfRange as for CheckExample.
   Result<Batch> BatchOf(std::span<const ExampleId> examples, std::uint64_t epoch);
 

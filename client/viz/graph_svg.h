@@ -18,7 +18,7 @@ struct DrawnNode {
 struct DrawnEdge {
   std::uint32_t source = 0;
   std::uint32_t target = 0;
-  std::string name;  // name of its label; empty: it has none
+  std::string name;  // name of its label; empty: no label
 };
 
 /// An SVG document. Layers follow the edges from the roots, breadth first. Nodes that no root

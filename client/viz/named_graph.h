@@ -13,13 +13,13 @@
 
 namespace millrace {
 
-/// Where names come from: tables in any form that the caller has.
+/// The source of names: tables in any form that the caller has.
 struct LabelNames {
   std::uint64_t node_labels = 0;  // how many node labels have a name
   std::uint64_t edge_labels = 0;
   std::function<std::string(std::uint64_t label)> node;  // only called for labels that have a name
   std::function<std::string(std::uint64_t label)> edge;
-  /// Labels from this number on are drawn as single things; those below are classes of nodes.
+  /// Labels from this number on are drawn as single things; lower ones are classes of nodes.
   std::uint64_t node_classes = ~std::uint64_t{0};
 };
 

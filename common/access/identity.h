@@ -12,7 +12,7 @@
 namespace millrace {
 
 struct Identity {
-  /// Whether the peer has proved who it is. If not, nobody asked it: then there is no TLS, and all
+  /// Whether the peer has proved who it is. If not, it was not asked: then there is no TLS, and all
   /// who can connect are trusted (docs/guides/security.md).
   bool proved = false;
   std::string name;  // of the certificate or of the token
@@ -31,7 +31,7 @@ struct Identity {
 struct Peer {
   std::string address;  // for messages, such as ipv4:10.0.0.3:40112
   Identity identity = {};
-  bool shares_memory = false;  // it reads batches where they lie, not from a network
+  bool shares_memory = false;  // it reads batches in shared memory, not from a network
 };
 
 }  // namespace millrace

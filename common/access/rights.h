@@ -1,5 +1,5 @@
-// The rights of each role. There is one table, and every method of every service stands in it.
-// Methods that are not in the table are refused.
+// The rights of each role. One table has every method of every service; methods that are not in the
+// table are refused.
 //
 // Immutable values and free functions; thread-safe.
 #pragma once
@@ -36,8 +36,8 @@ std::span<const Right> RightsTable();
 /// asked who it is.
 Reach ReachOf(std::string_view method, const Identity& peer);
 
-/// PermissionDenied, naming the peer, its roles and those that may call the method, if the peer may
-/// not call it at all.
+/// PermissionDenied, naming the peer, its roles and the roles that may call the method, if the peer
+/// may not call it at all.
 Status CheckRight(std::string_view method, const Identity& peer);
 
 /// Checks that the peer may read the dataset of that id, or name the plugin (kPluginIdPrefix).

@@ -1,5 +1,5 @@
-// The role of a process in a fleet. A certificate says it: DNS:<role>.millrace is among its subject
-// alternative names. A certificate may have several roles.
+// The role of a process in a fleet. A certificate has a role if DNS:<role>.millrace is among its
+// subject alternative names. It may have several.
 //
 // Values and free functions; thread-compatible.
 #pragma once

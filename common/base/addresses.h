@@ -35,8 +35,8 @@ std::string WithPort(std::string_view address, int port);
 /// names do not count, whatever address they resolve to.
 bool IsLoopback(std::string_view address);
 
-/// Whether host:port stands for every address of a host, so that nobody can connect to it: *,
-/// 0.0.0.0 or [::], in any spelling.
+/// Whether host:port covers every address of a host, so that nobody can connect to it: *, 0.0.0.0
+/// or [::], in any spelling.
 bool IsWildcard(std::string_view address);
 
 /// The addresses between the commas, without empty ones. Never empty: the whole text if it has no

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// The numbers stand in batches (docs/formats/batch.md), so they never change.
+/// The numbers are written in batches (docs/formats/batch.md), so they never change.
 enum class DType : std::uint8_t {
   kUint8,
   kUint16,
@@ -35,7 +35,7 @@ std::string_view DTypeName(DType dtype);
 /// Empty if no type has that name.
 std::optional<DType> DTypeFromName(std::string_view name);
 
-/// Whether the type is one of the eight integers; bool is none.
+/// Whether the type is one of the eight integers; bool is not.
 constexpr bool IsInteger(DType dtype) { return dtype <= DType::kInt64; }
 /// Whether the type is an integer with a sign.
 constexpr bool IsSigned(DType dtype) { return dtype >= DType::kInt8 && dtype <= DType::kInt64; }

@@ -1,4 +1,4 @@
-// Facts about one example for people: a kind of dataset tells them, and tools show them.
+// Facts about one example for people: a kind of dataset provides them, and tools show them.
 //
 // Thread-compatible value types.
 #pragma once
@@ -15,9 +15,9 @@ namespace millrace {
 struct ExampleFact {
   using Value = std::variant<bool, std::uint64_t, std::string, std::vector<std::string>>;
 
-  std::string name;  // as programs see it: of a-z, 0-9 and _
+  std::string name;  // the name for programs: of a-z, 0-9 and _
   Value value;
-  /// What a line or a column of text calls it. Empty: text leaves the fact out.
+  /// The name in a line or column of text. Empty: text leaves the fact out.
   std::string word = {};
 };
 

@@ -1,6 +1,6 @@
-// The metrics of a process: one table of metrics, and their values at one moment. This file holds
-// facts only. A component fills a MetricSet when it is asked to, and an exporter
-// (server/daemon/metrics_exporter) shows it. Nothing here is global.
+// The metrics of a process: a constant table of metrics, and their values at one moment. A
+// component fills a MetricSet when it is asked to, and a page in Prometheus' format shows it
+// (server/web/metrics_text).
 #pragma once
 
 #include <array>
@@ -78,7 +78,7 @@ struct MetricSpec {
   Metric metric;
   std::string name;
   MetricType type;
-  // The processes that have the metric.
+  // Whether dispatchers and workers have the metric.
   bool of_dispatcher;
   bool of_worker;
   std::vector<std::string> labels;
@@ -95,8 +95,8 @@ class Histogram {
   static const std::array<double, kBounds>& Bounds();
 
   void Observe(double seconds);
-  /// Observations per bucket; the last entry counts those above the last bound. Counts are not
-  /// cumulative.
+  /// Observations per bucket, not cumulative; the last entry counts observations above the last
+  /// bound.
   const std::array<std::uint64_t, kBounds + 1>& counts() const { return counts_; }
   std::uint64_t count() const { return count_; }
   double sum() const { return sum_; }
@@ -113,8 +113,8 @@ class MetricSet {
   /// Values of the metric's labels, in their order.
   using Labels = std::vector<std::string>;
 
-  /// Sets a value. If there is a value with these labels already, `value` is added to it. REQUIRES:
-  /// one label value for each label of the metric, and a metric that is no histogram.
+  /// Adds to the value with these labels, which is 0 at first. REQUIRES: one label value for each
+  /// label of the metric, and a metric that is no histogram.
   void Add(Metric metric, Labels labels, double value);
   /// Sets a histogram. REQUIRES: one label value for each label of the metric, and a metric that is
   /// a histogram.

@@ -1,4 +1,4 @@
-// Deliberate bugs. tests/sim switches them on, one at a time, to check that it catches each one. In
+// Deliberate bugs. tests/sim switches them on, one at a time, to check that it catches each. In
 // every other program IsMutant is false at compile time, so no code of a mutant remains.
 #pragma once
 
@@ -23,7 +23,7 @@ enum class Mutant : std::uint8_t {
   kStoreFenceOff,           // the store accepts writes of any term
   kLowerTermObeyed,         // peers obey a dispatcher whose term has ended
   kCopiesNotCompared,       // the digest of a second copy is not compared
-  kFailedAsksKept,          // what a failed worker was asked for is asked of nobody else
+  kFailedAsksKept,          // the asks of a failed worker are asked of nobody else
   kSilentWorkerTrusted,     // a consumer keeps waiting for a silent worker that owes it a batch
   kLostBatchAwaited,        // a consumer does not compare the batches that came with those sent
   kDataDigestIgnored,       // plans go to workers with other data under the dataset's id
@@ -32,7 +32,7 @@ enum class Mutant : std::uint8_t {
   kFailedPlanKept,          // a plan that once failed at a worker fails there for ever
   kDamageIgnored,           // a worker goes on with a plan whose files it has found bad
   kUnviableJobWaits,        // a job waits for ever if its last worker has lost its data
-  kReasonUnsaid,            // a trainer is not told that no worker has its dataset
+  kReasonUnsaid,            // a trainer does not learn that no worker has its dataset
   kNothingShared,           // a worker builds a batch anew for each stream
   kBuiltForOneOnly,         // of the streams that wait for one build, only one gets the batch
   kLostRangesKept,          // ranges of a lost worker are given to no other to be measured
@@ -53,7 +53,7 @@ enum class Mutant : std::uint8_t {
   kUnknownTimeIsZero,       // a worker that has built nothing counts as the fastest
   kOwnHostOnly,             // workers elsewhere are not asked if the own host has one
   kEmptyListObeyed,         // a new dispatcher's first list removes members
-  kLoopWaitsCounted,        // a step's time counts what the loop waited
+  kLoopWaitsCounted,        // a step's time includes the loop's waits
   kTwinsIgnored,            // a step goes elsewhere though a worker has it for a twin
   kBothTwinsMove,           // of two twins, each moves to the other one's worker
 };

@@ -24,7 +24,7 @@ struct Bounds {
   T max = std::numeric_limits<T>::max();
 };
 
-/// Whether zeros may stand before other digits. Some readers take such numbers for octal.
+/// Whether zeros may precede other digits. Some readers take such numbers for octal.
 enum class LeadingZeros : std::uint8_t { kTaken, kRefused };
 
 namespace parse_number_internal {
@@ -34,7 +34,7 @@ Result<std::uint64_t> ParseUnsigned(std::string_view text, Bounds<std::uint64_t>
                                     LeadingZeros zeros);
 }  // namespace parse_number_internal
 
-/// A whole number in decimal digits. If T is signed, a '-' may stand before them.
+/// A whole number in decimal digits. If T is signed, a '-' may precede them.
 template <std::integral T>
 Result<T> ParseNumber(std::string_view text, Bounds<T> bounds = {},
                       LeadingZeros zeros = LeadingZeros::kTaken) {

@@ -1,4 +1,4 @@
-// Text of a file that somebody else wrote, in messages.
+// Text of a file of another author, in messages.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-/// A text from a file as it may stand in a message: quoted, without control characters, and cut
+/// A text from a file in a form fit for a message: quoted, without control characters, and cut
 /// after some dozen bytes. Bytes that are not ASCII are escaped.
 std::string Quoted(std::string_view text);
 

@@ -15,11 +15,11 @@ inline bool IsRefusedForGood(StatusCode code) {
          code == StatusCode::kOutOfRange || code == StatusCode::kInternal;
 }
 
-/// A batch that the code of a user fails to build is tried by so many workers: by the first one
-/// twice, and once more by another one, whose host may lack something that the code needs.
+/// The number of workers that try a batch that user code fails to build: the first one twice, and
+/// then another one once, as the first one's host may lack something that the code needs.
 inline constexpr std::size_t kWorkersTryCode = 2;
 
-/// The most batches that a report names of one worker that could not build them.
+/// The most batches that a report names as not built by one worker.
 inline constexpr int kMaxRefusedBatches = 16;
 
 }  // namespace millrace

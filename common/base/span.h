@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// The numbers are those of the protocol. trace.proto says what each kind means.
+/// The protocol defines the numbers. trace.proto says what each kind means.
 enum class SpanKind : std::uint8_t {
   kBuild = 2,
   kShuffle = 3,
@@ -28,14 +28,14 @@ enum class SpanKind : std::uint8_t {
   kPython = 14,
   kAsk = 15,
 };
-inline constexpr std::size_t kSpanKinds = 16;  // with 0 and 1, which are no kinds
+inline constexpr std::size_t kSpanKinds = 16;  // with 0 and 1, which are not kinds
 
 /// Whether spans of this kind have a name of their own.
 constexpr bool HasName(SpanKind kind) {
   return kind == SpanKind::kOperation || kind == SpanKind::kPython;
 }
 
-/// Why a worker is asked for a step. The numbers are those of the protocol.
+/// Why a worker is asked for a step. The protocol defines the numbers.
 enum class AskKind : std::uint8_t {
   kFirst = 0,
   kCopy = 1,   // the step is late at another worker

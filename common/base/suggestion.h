@@ -12,7 +12,7 @@ namespace millrace {
 /// The candidate that a mistyped word most likely means; empty if no candidate is close.
 std::string Nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// Returns " (did you mean x?)", or nothing.
+/// Returns " (did you mean x?)", or "".
 std::string Suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace millrace

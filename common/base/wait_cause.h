@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// The causes for which Session::Next waits. The numbers are those of the protocol.
+/// The causes for which Session::Next waits. The protocol defines the numbers.
 enum class WaitCause : std::uint8_t {
   kNone = 0,
   kAttach = 1,    // the dispatcher's Welcome

@@ -1,5 +1,5 @@
 // XXH3 of long inputs with the vectors of newer processors (AVX2 on x86), which take half the time.
-// The values are the same. Only hash.cc calls this, after a look at the processor.
+// The values are the same. Only hash.cc calls this, after a check of the processor.
 //
 // wide_hash.cc is the only source that is compiled for these processors. It therefore includes
 // nothing whose functions other sources have too.

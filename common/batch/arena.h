@@ -29,7 +29,7 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  /// Lies at a multiple of kTensorAlignment.
+  /// At a multiple of kTensorAlignment.
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
   /// The size that was asked for.
@@ -50,7 +50,7 @@ class Buffer {
 };
 
 struct BufferPoolStats {
-  std::uint64_t bytes_in_use = 0;  // capacity of the buffers that somebody holds
+  std::uint64_t bytes_in_use = 0;  // capacity of the buffers in use
   std::uint64_t bytes_cached = 0;  // capacity of the unused buffers that the pool keeps
   std::uint64_t allocations = 0;   // buffers taken from the system since the pool was made
   std::uint64_t reuses = 0;        // times that a kept buffer was given out again

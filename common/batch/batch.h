@@ -41,7 +41,8 @@ class PackedBatch {
                                                           std::size_t size);
 
   const BatchInfo& info() const { return info_; }
-  /// B, the number of examples: of rows of tensors that nothing cuts and that graphs do not have.
+  /// B, the number of examples: the rows of tensors that no splits cut and that do not belong to
+  /// graphs.
   std::size_t examples() const { return info_.example_ids.size(); }
   const std::vector<TensorPlace>& tensors() const { return tensors_; }
   /// The groups of tensors that describe the same edges.
@@ -59,10 +60,10 @@ class PackedBatch {
   std::span<const std::byte> header() const { return bytes_.first(header_bytes_); }
   std::span<const std::byte> payload() const { return bytes_.subspan(header_bytes_); }
 
-  /// XXH3-128 of the payload: the hash that logs show. Computed at each call.
+  /// XXH3-128 of the payload, for logs. Computed at each call.
   Digest128 payload_hash() const;
   /// XXH3-128 of header and payload. Receivers check it, and copies of a batch are compared by it.
-  /// Known of a batch that was built here, and computed at each call of one that came as bytes.
+  /// Stored if the batch was built here, otherwise computed at each call.
   Digest128 digest() const;
 
  private:
@@ -94,25 +95,24 @@ Status WriteBatchFile(const PackedBatch& batch, const std::string& path);
 /// Files that hold only a batch, without a digest after it, are read too.
 Result<std::shared_ptr<const PackedBatch>> ReadBatchFile(const std::string& path, BufferPool& pool);
 
-/// Learns on which streams of a device a delivered batch is used, so that its memory is used again
+/// Tracks on which streams of a device a delivered batch is used, so that its memory is used again
 /// only after that work. Thread-safe.
 class StreamLedger {
  public:
   virtual ~StreamLedger() = default;
-  /// Tells that work on this stream of the device reads the batch. The work has been queued
-  /// already, or will be before the batch is dropped. Stream numbers are those of DLPack: 1 is the
-  /// default stream, 2 the thread's stream, and any other number is a handle that stays valid until
-  /// then.
+  /// Notes that work on this stream of the device reads the batch. The work has been queued
+  /// already, or will be before the batch is dropped. Stream numbers are DLPack's: 1 is the default
+  /// stream, 2 the thread's stream, and any other number is a handle that stays valid until then.
   virtual void UsedOn(std::uintptr_t stream) = 0;
 };
 
-/// Where delivered tensors lie. The host cannot read tensors outside its own memory.
+/// Where delivered tensors are. The host cannot read tensors outside its own memory.
 struct TensorMemory {
   enum class Kind : std::uint8_t { kHost = 1, kCuda = 2 };  // as DLPack numbers them
   Kind kind = Kind::kHost;
   int device = 0;  // number of the device among those of its kind
   StreamLedger* ledger =
-      nullptr;  // lives as long as the batch's owner; null: nobody needs to be told
+      nullptr;  // lives as long as the batch's owner; null: nobody has to be notified
 };
 
 /// One tensor as the user sees it.
@@ -140,7 +140,7 @@ struct DeliveredTensor {
 };
 
 /// The batch that a session gives to the training loop: complete edges, node numbers that count
-/// across the batch, and one index type. All tensors lie in one aligned run of bytes.
+/// across the batch, and one index type. All tensors are in one aligned run of bytes.
 class DeliveredBatch {
  public:
   /// A view of `bytes`. The tensors point into these bytes, and `owner` keeps them alive.

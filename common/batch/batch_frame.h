@@ -31,8 +31,8 @@ class BatchFrame {
   /// kTensorAlignment.
   std::span<std::byte> room(std::size_t tensor);
 
-  /// The first `bytes` of a tensor's room are final, and all tensors before it. Need not be called:
-  /// what is told early is hashed while it lies in the processor's caches.
+  /// The first `bytes` of a tensor's room are final, and all tensors before it. Optional: bytes
+  /// that are reported early are hashed while they are in the processor's caches.
   void Filled(std::size_t tensor, std::uint64_t bytes);
 
   /// The batch. Nothing else may be called afterwards. REQUIRES: all tensors are filled.

@@ -27,9 +27,9 @@ namespace millrace {
 
 /// Call Begin first. Then, for each example of the range, call either the Append functions for all
 /// its tensors followed by EndExample, or AddDropped. Call Seal last. Append only when the example
-/// is known to be complete, because nothing can be taken back. The writer fills splits tensors
+/// is known to be complete, because an append cannot be taken back. The writer fills splits tensors
 /// itself, in EndExample. If batches are merged, append the graph at any time, and call EndGraph
-/// once: also if all examples are dropped.
+/// once, also if all examples are dropped.
 class BatchFrame;  // batch_frame.h
 
 class BatchWriter {
@@ -49,18 +49,18 @@ class BatchWriter {
   /// counts passes of its own, and may end one within a batch. Without it all belong to the epoch.
   void SetPasses(std::vector<std::uint64_t> passes) { passes_ = std::move(passes); }
   /// The pass of the example that comes `ahead` examples after the next one. REQUIRES: the batch
-  /// has so many.
+  /// has that many.
   std::uint64_t PassOf(std::size_t ahead) const {
     if (passes_.empty()) return info_.epoch;
     return passes_[info_.example_ids.size() + info_.dropped.size() + ahead];
   }
-  /// Those of the next `count` examples; none if all belong to the epoch.
+  /// The passes of the next `count` examples; empty if all belong to the epoch.
   std::vector<std::uint64_t> PassesOfNext(std::size_t count) const;
 
   /// Notes the number of the chunk, within its example, that each example of the batch is built
   /// for. Without it they are built for themselves, or for all of their chunks.
   void SetChunks(std::vector<std::uint64_t> chunks) { chunks_ = std::move(chunks); }
-  /// Those of the next `count` examples; none if SetChunks was not called for the batch.
+  /// The chunks of the next `count` examples; empty if SetChunks was not called for the batch.
   std::vector<std::uint64_t> ChunksOfNext(std::size_t count) const;
 
   /// Notes the bound of the class of the batch's examples. REQUIRES: it is at most kMaxClassBound.
@@ -104,15 +104,14 @@ class BatchWriter {
     assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
     return columns_[tensor].Extend(rows * columns_[tensor].row_bytes);
   }
-  /// Appends whole rows that a writer with the same tensor had in values(). REQUIRES: as
-  /// PackedRoom.
+  /// Appends whole rows from values() of a writer with the same tensor. REQUIRES: as PackedRoom.
   void AppendPacked(std::size_t tensor, std::span<const std::byte> rows) {
     assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
     if (!rows.empty()) std::memcpy(columns_[tensor].Extend(rows.size()), rows.data(), rows.size());
   }
 
-  /// From now on, rows of the tensor may be late: whoever would append them calls AppendLate. Its
-  /// values() cannot be read. `late` has to outlive the writer.
+  /// From now on, rows of the tensor may be late: callers use AppendLate. Its values() cannot be
+  /// read. `late` has to outlive the writer.
   void AllowLate(std::size_t tensor, const LateRows& late) { columns_[tensor].late = &late; }
   bool may_be_late(std::size_t tensor) const { return columns_[tensor].late != nullptr; }
   /// Counts rows as appended, which are written when the batch is sealed. REQUIRES:
@@ -124,8 +123,8 @@ class BatchWriter {
   void EndExample(ExampleId id);
   void AddDropped(ExampleId id, DropReason reason);
   /// Appends all that another writer has since its Begin, as if it had been appended here: rows,
-  /// late ones too, examples and dropped ones. REQUIRES: both have the same tensors, of which the
-  /// same may be late; batches are not merged.
+  /// also late ones, examples and dropped ones. REQUIRES: both have the same tensors, and the same
+  /// ones may be late; batches are not merged.
   void AppendAll(const BatchWriter& other);
   /// Ends the graph of a merged batch. REQUIRES: batches are merged.
   void EndGraph();
@@ -133,7 +132,7 @@ class BatchWriter {
   /// The bytes that the columns hold so far.
   std::uint64_t pending_bytes() const;
 
-  /// Everything appended since Begin, for those who make other tensors of it before a batch is
+  /// Everything appended since Begin, for code that makes other tensors of it before a batch is
   /// sealed. Valid until the next call that appends or begins.
   const BatchInfo& info() const { return info_; }
   /// REQUIRES: the rows are not late.
@@ -141,8 +140,8 @@ class BatchWriter {
     assert(columns_[tensor].late == nullptr);
     return {columns_[tensor].data.get(), columns_[tensor].size};
   }
-  /// A number of a splits tensor: where the rows of the example at `place` begin, and those of the
-  /// one before end. REQUIRES: the tensor has it.
+  /// A number of a splits tensor: the beginning of the rows of the example at `place`, and the end
+  /// of the rows of the one before. REQUIRES: the tensor has it.
   std::uint64_t SplitAt(std::size_t splits, std::size_t place) const {
     std::uint64_t value = 0;
     const std::uint32_t bytes = value_bytes(splits);
@@ -158,7 +157,7 @@ class BatchWriter {
   std::uint64_t rows(std::size_t tensor) const { return columns_[tensor].rows(); }
   /// Whether all values appended since Begin are within the bounds of their tensors.
   bool in_bounds() const;
-  /// The error with which Seal would end, but for lack of memory.
+  /// The error that Seal would return, except for lack of memory.
   Status CheckComplete() const;
 
   /// The batch. Internal, with the tensor's name, if a value was out of bounds, if a tensor ends
@@ -170,8 +169,8 @@ class BatchWriter {
  private:
   /// The values of one tensor, one after another. It grows without clearing memory.
   struct Column {
-    /// Each value is appended as 8 bytes, and only the first ones of them count. So there must be
-    /// room for the rest.
+    /// Each value is appended as 8 bytes, of which only the first ones count. So there must be room
+    /// for the rest.
     static constexpr std::size_t kSlack = 8;
 
     /// Room for `bytes` more bytes, which count as written.
@@ -226,7 +225,7 @@ class BatchWriter {
     }
   }
   [[gnu::cold]] void NoteOutside(std::size_t tensor, std::uint64_t value);
-  /// The values of the next `count` examples; none if there are none.
+  /// The values of the next `count` examples; empty if there are no values.
   std::vector<std::uint64_t> OfNext(const std::vector<std::uint64_t>& values,
                                     std::size_t count) const;
   /// Ends a row of the splits of examples, or of the graph of a merged batch.
@@ -243,7 +242,7 @@ class BatchWriter {
   BufferPool* pool_;
   BatchInfo info_;
   std::vector<std::uint64_t> passes_;  // empty: all are info_.epoch
-  std::vector<std::uint64_t> chunks_;  // empty: none
+  std::vector<std::uint64_t> chunks_;  // empty: no chunks
 };
 
 }  // namespace millrace

@@ -16,8 +16,8 @@ class BatchWriter;
 
 class LateRows {
  public:
-  /// Is told how many bytes are final, from the first on. They are hashed while they still lie in
-  /// the processor's caches.
+  /// Called with the number of final bytes, from the first on. They are hashed while they are still
+  /// in the processor's caches.
   using Filled = std::function<void(std::size_t bytes)>;
 
   virtual ~LateRows() = default;

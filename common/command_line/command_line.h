@@ -50,17 +50,17 @@ class CommandOption {
   /// A number from `min` to `max`.
   CommandOption& Between(double min, double max);
   CommandOption& Positive();
-  /// A folder that is there.
+  /// An existing folder.
   CommandOption& Folder();
   CommandOption& Needs(const std::string& other);
   CommandOption& Excludes(const std::string& other);
   /// An option that may be repeated takes one value each time.
   CommandOption& OneValueEach();
-  /// Several values may be in one text, with this character between.
+  /// Several values may be in one text, separated by this character.
   CommandOption& Delimiter(char between);
   /// The last value counts if there are several.
   CommandOption& TakeLast();
-  /// The option may stand without a value, which is empty then.
+  /// The option may be given without a value, which is empty then.
   CommandOption& MayStandAlone();
 
   /// The heading under which --help lists it.
@@ -76,7 +76,7 @@ class CommandOption {
 /// A program, or one of its commands.
 class CommandLine {
  public:
-  /// A program. `name` begins the messages about a line that it does not take.
+  /// A program. `name` begins the messages about a line that it refuses.
   CommandLine(const std::string& description, const std::string& name);
   ~CommandLine();
   CommandLine(const CommandLine&) = delete;
@@ -94,15 +94,15 @@ class CommandLine {
   void SetFooter(const std::string& text);
   /// --help shows the defaults of all options that are added from here on.
   void ShowDefaults();
-  /// Options of the command above may come after the name of this one.
+  /// Options of the command above may follow the name of this one.
   void FallThrough();
-  /// --help and options that are not known are arguments like others, which end in `rest`.
+  /// --help and unknown options are ordinary arguments, which end in `rest`.
   void TakeRest(std::vector<std::string>& rest);
 
   /// Adds an option ("--name") or an argument ("name").
   CommandOption AddOption(const std::string& name, OptionTarget target,
                           const std::string& help = "");
-  /// The same, with a function that is called with the value.
+  /// The same, with a function that gets the value.
   CommandOption AddOption(const std::string& name, std::function<void(const std::string&)> take,
                           const std::string& help);
   /// Adds a switch. It turns `value` on, or off if the name begins with '!'.
@@ -112,15 +112,15 @@ class CommandLine {
   /// The option of this name, if there is one.
   std::optional<CommandOption> Find(const std::string& name) const;
 
-  /// Reads the line. Prints --help, --version, or what is wrong with the line; then the result is
-  /// the exit code of the program: 0 or 2. None: the program goes on.
+  /// Reads the line. Prints --help, --version, or what is wrong with the line; the result is then
+  /// the exit code of the program: 0 or 2. Empty: the program goes on.
   std::optional<int> Parse(int argc, const char* const* argv);
   /// The text that --help prints.
   std::string Help() const;
 
  private:
   explicit CommandLine(CLI::App* command);
-  /// Says on stderr which option each unknown one most likely means.
+  /// Prints on stderr which option each unknown one most likely means.
   void Suggest(int argc, const char* const* argv) const;
 
   std::unique_ptr<CLI::App> program_;  // null for a command

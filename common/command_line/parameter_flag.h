@@ -12,7 +12,7 @@ namespace millrace {
 /// The word for the value in --help: "N", "BYTES", "{a|b}".
 std::string TypeNameOf(const Parameter& parameter);
 
-/// Adds an option whose text becomes a checked value of the parameter, and a switch for a truth
+/// Adds an option whose text becomes a checked value of the parameter, or a switch for a truth
 /// value without words of its own: true, or false if the flag begins with '!'. `take` is called if
 /// the option is given. --help shows the parameter's default if it has one. The parameter has to
 /// live until the line has been read.

@@ -1,8 +1,8 @@
 // Makes parts of batches smaller for thin links, and makes them whole again.
 //
-// Each part stands for itself, so that a stream may change its compression between two parts, and a
-// reader needs no more memory than the part. Digests are those of the whole bytes, so nothing here
-// checks that the bytes are right.
+// Each part is compressed alone, so that a stream may change its compression between two parts, and
+// a reader needs no more memory than the part. Digests cover the uncompressed bytes, so nothing
+// here checks that the bytes are right.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace millrace {
 
 /// How the bytes of a part are written.
 enum class Compression : std::uint8_t {
-  kOff,   // as they are
+  kOff,   // uncompressed
   kLz4,   // an LZ4 block
   kZstd,  // a Zstandard frame, level 1
 };
@@ -40,7 +40,7 @@ class Compressor {
   Compressor& operator=(const Compressor&) = delete;
 
   /// The compressed bytes, which are valid until the next call. Empty if they would not be at least
-  /// a sixteenth smaller: then it is better to send the bytes as they are.
+  /// a sixteenth smaller: then the bytes are better sent uncompressed.
   std::span<const std::byte> Compress(Compression compression, std::span<const std::byte> bytes);
 
  private:

@@ -1,6 +1,5 @@
-// The part of a checkpoint that lets training go on where it stopped: the order that was being
-// read, and the place in it. It is the same on every rank after the same step, and works with any
-// world size.
+// The part of a checkpoint that lets training go on where it stopped: the order and the place in
+// it. It is the same on every rank after the same step, and works with any world size.
 //
 // Written as one line without spaces: "v2,<dataset digest>-<pipeline digest>:<epoch>:<example>",
 // and one more ",…" for each further source. A reader refuses versions that it does not know.
@@ -39,11 +38,11 @@ struct Cursor {
   /// for any other text, with the entry and what was expected.
   static Result<Cursor> Parse(std::string_view text);
 
-  /// Reads a cursor of one source. Errors of Parse; InvalidArgument where it has more.
+  /// Reads a cursor of one source. Errors of Parse; InvalidArgument if it has more.
   static Result<CursorEntry> ParseOne(std::string_view text);
 
   /// The place that a cursor of one source holds in `order`. Errors of ParseOne; FailedPrecondition
-  /// where it was made in another order.
+  /// if it was made in another order.
   static Result<Position> PlaceIn(const Fingerprint& order, std::string_view text);
 };
 

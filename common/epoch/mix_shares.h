@@ -11,7 +11,8 @@
 
 namespace millrace {
 
-/// How many of some slots each branch has. Exact in whole blocks; never falls as slots are added.
+/// The share of each branch in a number of slots. Exact in whole blocks; never falls as slots are
+/// added.
 class MixShares {
  public:
   static constexpr std::uint64_t kMaxWeight = std::uint64_t{1} << 20;

@@ -10,8 +10,8 @@
 // (cycle walking), which takes 1 + 1 / sqrt(n) passes on average.
 // docs/internals/decisions/permutation.md has the alternatives, the tests and the measured cost.
 //
-// The results are part of `semantics: 1`: cursors and batches of old epochs depend on each of them,
-// so none may change. This is not a cipher: it hides nothing from somebody who looks for it.
+// The results are part of `semantics: 1`: cursors and batches of old epochs depend on them, so they
+// may not change. This is not a cipher: it hides nothing.
 //
 // Immutable; thread-safe; cheap to make (a tenth of a microsecond; a short order up to a third) and
 // to copy.
@@ -35,7 +35,7 @@ class Permutation {
   /// The value at a place of the order. REQUIRES: place < size().
   std::uint64_t operator()(std::uint64_t place) const;
 
-  /// The place at which `value` lies: Inverse((*this)(x)) == x. REQUIRES: value < size().
+  /// The place of `value`: Inverse((*this)(x)) == x. REQUIRES: value < size().
   std::uint64_t Inverse(std::uint64_t value) const;
 
  private:

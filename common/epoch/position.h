@@ -1,8 +1,8 @@
 // All arithmetic of steps: which units of an epoch's order the batch of a rank at a position holds,
 // which position comes next, and where a given unit comes. A unit is an example, or a whole batch
-// if the pipeline cuts batches by more than their size. The names here are those of examples. The
-// plan, the dispatcher, workers and consumers all use this class and no other arithmetic. Its
-// specification is docs/internals/protocol.md, "Places".
+// if the pipeline cuts batches by more than their size. Names here speak of examples. The plan, the
+// dispatcher, workers and consumers all use this class and no other arithmetic. Its specification
+// is docs/internals/protocol.md, "Places".
 //
 // Immutable; thread-safe.
 #pragma once
@@ -38,7 +38,7 @@ struct StepOptions {
   std::uint64_t global_size = 0;  // units per step over all ranks; 0 if size is given
   bool keep = false;              // whether the remainder is kept (remainder: keep) or dropped
   std::uint32_t world_size = 1;
-  std::uint32_t unit_rows = 0;  // the most examples of a unit that is a batch; 0: it is an example
+  std::uint32_t unit_rows = 0;  // most examples of a unit that is a batch; 0: a unit is an example
   friend bool operator==(const StepOptions&, const StepOptions&) = default;
 };
 
@@ -72,7 +72,7 @@ class StepArithmetic {
     return options_.unit_rows > 0 ? options_.unit_rows : batch_size();
   }
 
-  /// The position at which a session begins; a step always lies there. If `drop` leaves no step in
+  /// The position at which a session begins; a step is always there. If `drop` leaves no step in
   /// the rest of a resumed epoch, this is (e + 1, 0). OutOfRange if example >= n > 0, or beyond
   /// kMaxEpoch. FailedPrecondition if the epoch is empty, or if `drop` leaves no step in any epoch
   /// (with the numbers).
@@ -82,11 +82,11 @@ class StepArithmetic {
   /// for a step that the epoch does not have, and beyond kMaxEpoch.
   Result<Position> StepAt(std::uint64_t epoch, std::uint64_t step) const;
 
-  /// The position after the step at `at`. REQUIRES: a step lies at `at`.
+  /// The position after the step at `at`. REQUIRES: a step is at `at`.
   Position Next(Position at) const;
 
-  /// The examples that `rank` has in the step at `at`; there may be none. REQUIRES: a step lies at
-  /// `at`, and rank < world size.
+  /// The examples that `rank` has in the step at `at`; the range may be empty. REQUIRES: a step is
+  /// at `at`, and rank < world size.
   ExampleRange RankExamples(Position at, std::uint32_t rank) const;
 
   /// Whether the step at `at` is the short last one that `keep` allows.
@@ -102,14 +102,14 @@ class StepArithmetic {
   /// The steps from example `from` to the end of its epoch. With 0, this is the number of steps in
   /// a whole epoch.
   std::uint64_t StepsFrom(std::uint64_t example) const;
-  /// How many steps a run has that begins at `at`. At most `most`. A run never goes on into the next
-  /// epoch, and a short last step is a run by itself. REQUIRES: a step lies at `at`, most > 0.
+  /// How many steps a run that begins at `at` has, at most `most`. A run never goes on into the
+  /// next epoch, and a short last step is a run by itself. REQUIRES: a step is at `at`, most > 0.
   std::uint32_t RunSteps(Position at, std::uint32_t most) const;
   /// How many examples `drop` leaves out of an epoch whose steps begin at `example`; 0 with `keep`.
   std::uint64_t LeftOut(std::uint64_t example = 0) const;
 
   /// Where the example at `place` of an epoch's order comes, if steps begin at `from`. Empty if it
-  /// lies before `from` or is left out.
+  /// is before `from` or left out.
   std::optional<Location> Locate(std::uint64_t place, Position from) const;
 
  private:

@@ -24,7 +24,7 @@ namespace millrace::internal {
 
 class BatchComputation;
 
-/// Immutable, but for memory that it keeps; thread-safe.
+/// Immutable, except for memory that it keeps; thread-safe.
 class Computation : public std::enable_shared_from_this<Computation> {
  public:
   /// Where an output of the program goes, by number among the computed tensors.
@@ -38,8 +38,8 @@ class Computation : public std::enable_shared_from_this<Computation> {
   static Result<std::shared_ptr<const Computation>> Make(std::vector<TensorSpec> tensors,
                                                          ConsumerProgram program,
                                                          DType index_dtype);
-  /// The part of this computation that devices can do, or the rest of it. Computed tensors of both
-  /// are in this one's order. A part delivers nothing that travels.
+  /// The part of this computation that devices can do, or the rest of it. Both have computed
+  /// tensors in this object's order. A part delivers nothing that travels.
   std::shared_ptr<const Computation> Part(bool on_device) const;
 
   /// The tensors that travel, and whether each is delivered, expanded.
@@ -47,7 +47,8 @@ class Computation : public std::enable_shared_from_this<Computation> {
   const std::vector<bool>& expanded() const { return expanded_; }
   /// The computed tensors as they are delivered, by the bytes of their names.
   const std::vector<TensorSpec>& computed() const { return computed_; }
-  /// How graphs are padded, and the masks that say so; absent and none if they are not.
+  /// How graphs are padded, and the masks of the padding; absent and empty if graphs are not
+  /// padded.
   const std::optional<GraphPadding>& padding() const { return padding_; }
   std::span<const TensorSpec> masks() const {
     return padding_ ? std::span<const TensorSpec>(padding_->masks())
@@ -68,7 +69,7 @@ class Computation : public std::enable_shared_from_this<Computation> {
 
   /// DataLoss unless the batch has the tensors that travel.
   Status CheckTensors(const PackedBatch& packed) const;
-  /// Memory for one batch at a time. Goes back when it is dropped.
+  /// Memory for one batch at a time. It is returned when it is dropped.
   std::shared_ptr<BatchComputation> Begin() const;
 
  private:
@@ -106,21 +107,21 @@ class BatchComputation {
              const std::function<std::span<std::byte>(std::size_t tensor)>& room,
              ProgramObserver* observer);
 
-  /// The program's memory after LayOut: views of all its tensors. Those of its inputs have their
-  /// values in the batch.
+  /// The program's memory after LayOut: views of all its tensors. The views of its inputs have
+  /// their values in the batch.
   const ProgramMemory& memory() const { return memory_; }
 
  private:
-  /// Copies inputs that begin where operations cannot read them.
+  /// Copies inputs that start where operations cannot read them.
   void AlignInputs();
   Status CheckInputs() const;
-  /// The rows of a computed tensor that has `own` of its own.
+  /// The rows of a computed tensor that has `own` rows of its own.
   std::uint64_t RowsOf(std::size_t tensor, std::uint64_t own) const;
 
   const Computation& computation_;
   OperandViews views_;
   std::vector<TensorView> inputs_;
-  std::vector<std::vector<std::uint64_t>> aligned_;  // inputs whose rows begin anywhere
+  std::vector<std::vector<std::uint64_t>> aligned_;  // inputs with unaligned rows
   ProgramMemory memory_;
 };
 

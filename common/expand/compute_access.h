@@ -90,8 +90,8 @@ MILLRACE_HOST_DEVICE std::uint64_t BitsOf(T value) {
   return BitCast<WordOf<sizeof(T)>>(value);
 }
 
-/// Where the elements of a share lie in units of `extent` elements. 64-bit division takes many
-/// times as long as that of 32 bits, so it happens once for a share.
+/// Finds where the elements of a share are, in units of `extent` elements. 64-bit division takes
+/// many times as long as 32-bit division, so it happens once per share.
 class Units {
  public:
   MILLRACE_HOST_DEVICE Units(const Share& share, std::uint64_t extent)
@@ -120,7 +120,7 @@ class Units {
   std::uint64_t place_;
 };
 
-/// The row in [low, high] to which element `i` belongs; `high` if it belongs to none of the others.
+/// The row in [low, high] to which element `i` belongs; `high` if no other row has it.
 MILLRACE_HOST_DEVICE inline std::uint64_t RowOf(const std::int64_t* splits, std::uint64_t i,
                                                 std::uint64_t low, std::uint64_t high) {
   while (low < high) {

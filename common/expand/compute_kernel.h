@@ -3,7 +3,7 @@
 // can share the work. A CPU can run the same code.
 //
 // Values are converted and scaled by the functions that the host uses (common/tensor). Sources that
-// use this kernel are compiled without contraction, as those of the host are.
+// use this kernel are compiled without contraction, as on the host.
 //
 // If a value is wrong, the error word is set, and nothing is written outside the tensors.
 //

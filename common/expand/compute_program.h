@@ -24,14 +24,14 @@ struct ComputeProgram {
     std::uint32_t count = 0;
     std::uint64_t tiles = 0;
   };
-  std::vector<kernel::ComputeTask> tasks;  // none of them is empty
-  std::vector<Level> levels;               // nor is any of these
+  std::vector<kernel::ComputeTask> tasks;  // no task is empty
+  std::vector<Level> levels;               // not empty either
   std::vector<std::int64_t> tables;        // splits, and where rows begin
-  std::uint64_t scratch_bytes = 0;         // for tensors in between
+  std::uint64_t scratch_bytes = 0;         // for intermediate tensors
   bool reads_payload = false;
 };
 
-/// The purpose of the tasks.
+/// The inputs for the tasks.
 struct ComputeInput {
   const internal::Computation& computation;
   const ComputeSteps& steps;
@@ -42,7 +42,7 @@ struct ComputeInput {
 
 ComputeProgram MakeComputeProgram(const ComputeInput& input);
 
-/// The launch of a level. `launch` has all memory; its tasks are those of the program.
+/// The launch of a level. `launch` has all memory; its tasks are the program's.
 kernel::ComputeLaunch LaunchOf(const ComputeProgram::Level& level, kernel::ComputeLaunch launch);
 
 /// Runs a launch on the calling thread. All its memory is set, and it is memory of the host.

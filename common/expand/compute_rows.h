@@ -33,7 +33,7 @@ MILLRACE_HOST_DEVICE void RunsTile(const ComputeLaunch& launch, const ComputeTas
   const std::int64_t* const begins = ReadAs<std::int64_t>(launch, task.begins);
   T* const out = WriteAs<T>(launch, task.out);
   const Units units(share, task.out_unit);
-  // Later searches need only look between the rows of the first element and the last.
+  // Later searches need only go between the rows of the first element and the last.
   const std::uint64_t low = RowOf(splits, units.Of(share.begin).unit, 0, task.rows - 1);
   const std::uint64_t high = RowOf(splits, units.Of(share.end - 1).unit, low, task.rows - 1);
   for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {

@@ -14,7 +14,7 @@
 namespace millrace {
 
 struct ComputeSteps {
-  std::vector<kernel::ComputeTask> steps;       // of the plan's steps; of views, they mean nothing
+  std::vector<kernel::ComputeTask> steps;       // of the plan's steps; meaningless for views
   std::vector<kernel::ComputeTask> deliveries;  // of the plan's deliveries
   std::vector<std::byte> constants;             // maps, passes, numbers, and values for bits
 };

@@ -11,9 +11,9 @@
 namespace millrace::kernel {
 
 enum class ComputeOp : std::uint8_t {
-  kMove,        // elements: words; each comes from where the map says
+  kMove,        // elements: words; the map gives the source of each
   kBits,        // elements: bytes 0 or 1; the map's places are bits
-  kSelect,      // elements: words; one of two values, as the bit at the map's place says
+  kSelect,      // elements: words; one of two values, by the bit at the map's place
   kConvert,     // elements: values; each is fetched as in kMove, and then goes through the passes
   kOneHot,      // elements: bytes
   kPad,         // elements: words of rows that are filled up to one extent
@@ -33,13 +33,13 @@ struct Place {
   Memory memory = Memory::kPayload;
 };
 
-/// A conversion, or a product and a sum. Lies among the constants.
+/// A conversion, or a product and a sum. It is among the constants.
 struct ComputePass {
   DType from = DType::kUint8;
   DType to = DType::kUint8;  // equals `from` if the pass scales
   bool scales = false;
   bool each = false;        // one scale and offset for each value of a unit, or one for all
-  std::uint64_t scale = 0;  // where they lie among the constants
+  std::uint64_t scale = 0;  // their offset among the constants
   std::uint64_t offset = 0;
 };
 
@@ -60,13 +60,13 @@ struct ComputeTask {
   Place in;
   Place out;
   Place map;     // std::uint32_t
-  Place values;  // kConvert: the passes. kSelect: a unit's values for the bit 0, then those for 1
+  Place values;  // kConvert: the passes. kSelect: a unit's values for the bit 0, then for 1
   Place splits;  // std::int64_t: those that cut the input; kRuns: the output
   Place begins;  // kRuns, std::int64_t: the input's element with which each row begins
 };
 
 /// The input of one launch. The memory is the device's, except `error`, which the host reads too.
-/// No task reads what another one writes.
+/// No task reads the output of another.
 struct ComputeLaunch {
   const unsigned char* payload = nullptr;
   unsigned char* scratch = nullptr;

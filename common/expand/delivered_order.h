@@ -1,4 +1,4 @@
-// The order of a delivered batch's tensors: those of the source in its order, and then the computed
+// The order of a delivered batch's tensors: the source's tensors in its order, and then computed
 // ones by the bytes of their names, whether a worker or the consumer computed them. Masks of padded
 // graphs are among these.
 //
@@ -18,21 +18,21 @@ namespace millrace::internal {
 struct DeliveredPlace {
   enum class Kind : std::uint8_t { kExpanded, kComputed, kMask };
   Kind kind = Kind::kExpanded;
-  std::size_t number = 0;  // among the tensors that travel, those that are computed, or the masks
+  std::size_t number = 0;  // among the tensors that travel, the computed ones, or the masks
   friend bool operator==(const DeliveredPlace&, const DeliveredPlace&) = default;
 };
 
-/// What is delivered.
+/// The delivered tensors.
 struct DeliveredTensors {
   std::span<const TensorSpec> travelling;
   const std::vector<bool>& expanded;     // whether each of these is delivered as it travels
-  std::size_t source_tensors = 0;        // so many of these come first and are the source's
+  std::size_t source_tensors = 0;        // this many of these come first and are the source's
   std::span<const TensorSpec> computed;  // by the consumer
   std::span<const TensorSpec> masks = {};
 };
 
-/// Splits follow the tensor that they cut. A computed tensor with the name of one of the source's
-/// is that one padded, and has its place. REQUIRES: no two delivered tensors have one name.
+/// Splits follow the tensor that they cut. A computed tensor with the name of a source's tensor is
+/// its padded form, and has its place. REQUIRES: no two delivered tensors have one name.
 std::vector<DeliveredPlace> DeliveredOrder(const DeliveredTensors& tensors);
 
 }  // namespace millrace::internal

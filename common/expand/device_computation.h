@@ -1,6 +1,6 @@
-// How a device and its host share the computed tensors of a delivery. The device makes those whose
-// operations it can do from what travels (device_form.h), from the payload that it has anyhow. The
-// host makes the others, and their bytes are copied.
+// How a device and its host share the computed tensors of a delivery. The device makes tensors
+// whose operations it can do (device_form.h) from the payload that it has anyway. The host makes
+// the others, and their bytes are copied.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -29,22 +29,22 @@ class DeviceComputation {
   std::span<const std::byte> constants() const { return steps_.constants; }
   /// The names of the outputs that the host makes.
   std::vector<std::string> host_outputs() const;
-  /// The parts that take time when the host makes them, as Program::parts. They are not those of
-  /// the whole computation, whose program fuses other operations.
+  /// The parts that take time when the host makes its tensors, as Program::parts. The whole
+  /// computation has other parts, because its program fuses other operations.
   const std::vector<std::string>& host_parts() const { return host_.computation->parts(); }
 
-  /// The device's work for a batch. Errors are those of LayOutExpanded.
+  /// The device's work for a batch. Errors as for LayOutExpanded.
   Result<ComputeProgram> ProgramFor(const PackedBatch& packed, const ExpandLayout& layout) const;
 
-  /// Bytes of one or several of the host's tensors that lie side by side in the delivered batch.
+  /// Bytes of one or several of the host's tensors that are side by side in the delivered batch.
   struct Run {
-    std::uint64_t from = 0;  // where they lie in the host's memory
+    std::uint64_t from = 0;  // in the host's memory
     std::uint64_t to = 0;    // and in the delivered batch
     std::uint64_t bytes = 0;
   };
   std::vector<Run> HostRuns(const ExpandLayout& layout) const;
   /// Computes the host's tensors with their padding. `out` is as long as all runs together. The
-  /// layout's observer is told of host_parts().
+  /// layout's observer is notified of host_parts().
   Status ComputeOnHost(const PackedBatch& packed, const ExpandLayout& layout,
                        std::span<std::byte> out) const;
 

@@ -1,7 +1,7 @@
 // Turns a packed batch into a delivered one in a single pass. A delivery (delivery.h) says which
-// tensors are delivered, and which of them are computed. The others are expanded. Integers are
-// widened to one index type, node numbers count across the batch, and reversed and self edges are
-// added in an exact order. Tensors that expand as kKeep are delivered as they are, with a type of
+// tensors are delivered, and which of them are computed. The others are expanded: integers are
+// widened to one index type, node numbers count across the batch, and reversed edges and self-loops
+// are added in an exact order. Tensors that expand as kKeep are delivered unchanged, with a type of
 // their own.
 //
 // The packed edges of an example are grouped by label, labels ascending. With L labels, they are
@@ -38,8 +38,8 @@ struct RowRange {
   std::size_t count = 0;
 };
 
-/// The graphs of these examples: theirs, or the only one of a merged batch. REQUIRES: of a merged
-/// batch, these are all examples.
+/// The graphs of these examples, or the only one of a merged batch. REQUIRES: for a merged batch,
+/// these are all examples.
 inline RowRange GraphsOf(const BatchInfo& info, RowRange examples) {
   return info.expand.merged ? RowRange{0, 1} : examples;
 }
@@ -91,17 +91,17 @@ struct ExpandLayout {
   std::vector<std::uint64_t> own_rows;  // the rows of `shapes` that are no padding of pad.graph
   std::vector<std::uint64_t> offsets;   // multiples of kTensorAlignment
   std::vector<EdgeGroup> edges;
-  // The next three are empty without pad.graph (graph_padding.h). Masks lie after the tensors.
+  // The next three are empty without pad.graph (graph_padding.h). Masks come after the tensors.
   GraphCounts own;  // without padding
   std::vector<ComputedPlace> masks;
-  std::vector<FillRun> fills;  // all masks, and what the tensors have after their own rows
-  /// The computed tensors lie after the expanded ones, from `computed_begin` on.
+  std::vector<FillRun> fills;  // all masks, and fills of tensors after their own rows
+  /// The computed tensors come after the expanded ones, from `computed_begin` on.
   std::vector<ComputedPlace> computed;
   std::uint64_t computed_begin = 0;
   std::uint64_t bytes = 0;                                   // all tensors with padding
   std::shared_ptr<const internal::Computation> computation;  // null: nothing is computed
   std::shared_ptr<internal::BatchComputation> batch_computation;
-  ProgramObserver* observer = nullptr;  // that of the delivery
+  ProgramObserver* observer = nullptr;  // the delivery's observer
 
   /// The size of one packed tensor as it is delivered, without alignment.
   std::uint64_t tensor_bytes(std::size_t tensor) const;
@@ -115,14 +115,14 @@ struct ExpandLayout {
 /// only, and its nodes and splits count from 0; absent: all rows. InvalidArgument unless
 /// `index_dtype` is int32 or int64. OutOfRange if the number of rows of a tensor does not fit
 /// `index_dtype`; the message names the tensor and `index_dtype: int64`. FailedPrecondition for
-/// some of the rows of a merged batch. DataLoss if the tensor
-/// table of the batch cannot be expanded, if the delivery is for other tensors, if values do not
-/// suit the delivery's program, or if the batch does not fit its pad.graph. ResourceExhausted if
-/// padding asks for a tensor that is too large. REQUIRES: the batch has these rows.
+/// some of the rows of a merged batch. DataLoss if the tensor table of the batch cannot be
+/// expanded, if the delivery is for other tensors, if values do not suit the delivery's program, or
+/// if the batch does not fit its pad.graph. ResourceExhausted if padding requires a tensor that is
+/// too large. REQUIRES: the batch has these rows.
 Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& delivery,
                                     std::optional<RowRange> rows = std::nullopt);
 
-/// The size of the delivered form in bytes. Errors are those of LayOutExpanded.
+/// The size of the delivered form in bytes. Errors as for LayOutExpanded.
 Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, const Delivery& delivery);
 
 /// Expands into `out` and fills the padding too. REQUIRES: `layout` is the layout of `packed`;
@@ -138,14 +138,14 @@ Status ExpandInto(const PackedBatch& packed, const ExpandLayout& layout, std::sp
 Status ComputeInto(const PackedBatch& packed, const ExpandLayout& layout, std::span<std::byte> out);
 
 /// A view of `out` after it has been filled. `out` itself is not read here, so it may be memory of
-/// any device. `memory` says where it lies. REQUIRES: as for ExpandInto.
+/// any device. `memory` describes it. REQUIRES: as for ExpandInto.
 std::shared_ptr<const DeliveredBatch> ViewExpanded(const PackedBatch& packed,
                                                    const ExpandLayout& layout,
                                                    std::span<std::byte> out,
                                                    std::shared_ptr<const void> owner,
                                                    const TensorMemory& memory = {});
 
-/// The packed form as it is, for tools and tests: narrow types, numbers of nodes within their
+/// The unexpanded packed form, for tools and tests: narrow types, numbers of nodes within their
 /// graph, and no added edges.
 std::shared_ptr<const DeliveredBatch> ViewPacked(std::shared_ptr<const PackedBatch> packed);
 

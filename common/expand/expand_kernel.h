@@ -44,8 +44,7 @@ struct Splits {
     }
   }
 
-  /// The row in [low, high] to which element `i` belongs; `high` if it belongs to none of the
-  /// others.
+  /// The row in [low, high] to which element `i` belongs; `high` if no other row has it.
   MILLRACE_HOST_DEVICE std::uint64_t RowOf(std::uint64_t i, std::uint64_t low,
                                            std::uint64_t high) const {
     while (low < high) {
@@ -65,8 +64,8 @@ struct RowSpan {
   std::uint64_t high;
 };
 
-/// The first and the last row that a share's elements lie in. Later searches need only look between
-/// them. `first` is the first element of the task.
+/// The first and the last row of a share's elements. Later searches need only go between them.
+/// `first` is the first element of the task.
 MILLRACE_HOST_DEVICE inline RowSpan RowsOf(const Launch& launch, const Splits& splits,
                                            std::uint64_t first, const Share& share) {
   const std::uint64_t last = launch.first_row + launch.rows - 1;
@@ -138,8 +137,8 @@ struct EdgeOut {
   }
 };
 
-/// Among the ascending labels of edges [begin, end), finds where those equal to the label of edge
-/// `at` begin (`after` is false) or end. The result lies in [begin, end] even if the labels do not
+/// Among the ascending labels of edges [begin, end), finds where labels equal to the label of edge
+/// `at` begin (`after` is false) or end. The result is in [begin, end] even if the labels do not
 /// ascend.
 template <class Label>
 MILLRACE_HOST_DEVICE std::uint64_t GroupBound(const Label* label, std::uint64_t begin,
@@ -215,7 +214,7 @@ MILLRACE_HOST_DEVICE void EdgeTile(const Launch& launch, const Task& task, const
   }
 }
 
-/// The self edges of an example come after all its other edges.
+/// The self-loops of an example come after all its other edges.
 template <class Out>
 MILLRACE_HOST_DEVICE void SelfEdgeTile(const Launch& launch, const Task& task, const Share& share) {
   const EdgeOut<Out> out(launch, task);

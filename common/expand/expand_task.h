@@ -15,24 +15,24 @@ enum class Op : std::uint8_t {
   kSplits,      // elements: rows and one more; the values begin with 0
   kNodeOffset,  // elements: values; a node number of the example becomes one of the batch
   kEdges,       // elements: base edges; each is written once, or also reversed
-  kSelfEdges,   // elements: nodes
+  kSelfEdges,   // elements: nodes; each gets a self-loop
   kEdgeSplits,  // elements: rows and one more
   kPadding,     // elements: bytes to be zeroed
   kFill,        // elements: words as wide as the type of `in`; each becomes `value`
 };
 
-/// The integers among the types of values; the numbers are those of DType.
+/// The integers among the types of values; DType defines the numbers.
 enum class Type : std::uint8_t { kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64 };
 
 enum class Mirror : std::uint8_t { kNone, kUndirected, kBidirectional };  // as Symmetrization
 
 /// A tensor in the payload.
 struct Column {
-  std::uint64_t offset = 0;  // from the payload's begin
+  std::uint64_t offset = 0;  // from the payload's start
   Type type = Type::kUint8;
 };
 
-/// Output offsets count from the begin of the delivered batch.
+/// Output offsets count from the start of the delivered batch.
 struct Task {
   Op op = Op::kPadding;
   Mirror mirror = Mirror::kNone;
@@ -67,7 +67,7 @@ struct Launch {
   std::uint32_t task_count = 0;
   bool wide = false;  // true: int64, false: int32
   std::uint64_t tiles = 0;
-  // The graphs: rows of what cuts nodes and edges.
+  // The graphs: rows of the splits of nodes and edges.
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;  // at least 1 if a task has elements that belong to rows
   std::uint32_t* error = nullptr;

@@ -27,12 +27,12 @@ namespace millrace::internal {
 
 class GraphPadding {
  public:
-  /// For batches with these tensors. Errors are those of GraphOfTensors, and InvalidArgument that
+  /// For batches with these tensors. Errors are GraphOfTensors' errors, and InvalidArgument that
   /// begins with "graph: " if one of them has the name of a mask.
   static Result<GraphPadding> Make(std::span<const TensorSpec> tensors, const GraphPad& pad);
 
   const GraphPad& pad() const { return pad_; }
-  /// The tensors of the edges. They are delivered whether they are asked for or not.
+  /// The tensors of the edges. They are delivered even if they were not requested.
   const EdgeGroup& graph() const { return graph_; }
   /// The masks as they are delivered, by the bytes of their names.
   const std::vector<TensorSpec>& masks() const { return masks_; }
@@ -45,8 +45,8 @@ class GraphPadding {
   /// the batch does not fit. ResourceExhausted if a tensor would be too large. REQUIRES: the layout
   /// has shapes, with the rows of complete edges.
   Status SetRows(const PackedBatch& packed, ExpandLayout& layout) const;
-  /// Places the masks, and adds what is written in rows of padding. REQUIRES: SetRows succeeded,
-  /// and the expanded tensors have their places.
+  /// Places the masks, and adds the values of rows of padding. REQUIRES: SetRows succeeded, and the
+  /// expanded tensors have their places.
   void AddFills(const PackedBatch& packed, ExpandLayout& layout) const;
 
  private:

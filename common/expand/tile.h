@@ -1,6 +1,6 @@
-// What the kernels of this folder have in common. The work of a launch is a table of tasks, each
-// with a number of elements. A tile is kTileElements of one task, and any number of threads can
-// share a tile. Tiles run in any order.
+// Common parts of the kernels of this folder. The work of a launch is a table of tasks, each with a
+// number of elements. A tile is kTileElements of one task, and any number of threads can share a
+// tile. Tiles run in any order.
 //
 // C++17, because nvcc compiles it too.
 #pragma once

@@ -1,4 +1,4 @@
-// Errors of values in a batch, as all ways of delivering them say them.
+// Errors of values in a batch, in the same words for all ways of delivery.
 //
 // Pure functions.
 #pragma once

@@ -11,9 +11,9 @@
 //
 //  - A result is bool, int64, float32 or float64. Integers and bools compute in int64, wrapping;
 //    uint64 wraps first. float16 and bfloat16 compute as float32.
-//  - Numbers and constants are weak, and so is all that is made of them alone, except by int64(),
-//    float32() and float64(): a weak value takes the type of the other operand, but a weak float64
-//    beside an integer gives float64. Alone they are int64 or float64.
+//   - Numbers and constants are weak, and so is all that is made of them alone, except by int64(),
+//     float32() and float64(): a weak value takes the type of the other operand, but a weak float64
+//     beside an integer gives float64. Alone they are int64 or float64.
 //  - (u)int8, (u)int16, which a name must be, and bool give float32 with float32; wider integers
 //    give float64. float64 wins always.
 //  - `/`, exp, log, sqrt, tanh, sin and cos of integers give float64. `//` and `%` are for integers
@@ -79,12 +79,12 @@ struct ExpressionRows {
 
 /// The result of a comparison with NaN.
 enum class NanComparison : std::uint8_t {
-  kIeee,   // false, but true for !=
+  kIeee,   // false, except true for !=
   kFails,  // always false: NaN stands for no value
 };
 
-// A comparison with what is computed from an optional input is false in rows without a value. The
-// result of a comparison inside is a value of its own, so `(x < 1) == 0` is true there.
+// A comparison with an optional input is false in rows without a value. The result of an inner
+// comparison is a value of its own, so `(x < 1) == 0` is true there.
 
 namespace expr_internal {
 class Program;
@@ -103,7 +103,7 @@ class Expression {
                                     NanComparison nan = NanComparison::kIeee);
 
   /// The names that a text reads, in the order of their first use, whatever inputs there are.
-  /// Errors as those of Compile, but for those of names and types.
+  /// Errors as for Compile, except for names and types.
   static Result<std::vector<ExpressionName>> Names(std::string_view text,
                                                    const ExpressionConstants& constants = {});
 
@@ -111,10 +111,10 @@ class Expression {
   DType type() const;
   /// The inputs that the text names, in the order of their first use.
   const std::vector<ExpressionInput>& inputs() const;
-  /// Whether all of these are scalar. Then there is one value a row.
+  /// Whether all of these are scalar. Then there is one value per row.
   bool scalar() const;
   std::size_t Count(const ExpressionRows& rows) const;
-  /// Bytes of memory that Run needs for values in between.
+  /// Bytes of memory that Run needs for intermediate values.
   std::size_t scratch_bytes() const;
 
   /// Writes Count(rows) values. REQUIRES: `in` has the values of inputs(), in that order, each

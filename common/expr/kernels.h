@@ -8,7 +8,7 @@
 
 namespace millrace::expr_internal {
 
-/// How values lie in a register: int64 (also bools, as 0 and 1), float or double.
+/// The form of values in a register: int64 (also bools, as 0 and 1), float or double.
 enum class Machine : std::uint8_t { kInt64, kFloat32, kFloat64 };
 
 enum class Operation : std::uint8_t {
@@ -55,11 +55,11 @@ enum class Operation : std::uint8_t {
   kToFloat64
 };
 
-/// Computes `count` values. Arrays that a kernel does not use may be null; `out` overlaps none of
+/// Computes `count` values. Arrays that a kernel does not use may be null; `out` does not overlap
 /// the others.
 using Kernel = void (*)(void* out, const void* a, const void* b, const void* c, std::size_t count);
 
-/// `operands` is the type of the operands; kSelect's first one aside. Null if there is no such
+/// `operands` is the type of the operands, except kSelect's first one. Null if there is no such
 /// operation.
 Kernel FindKernel(Operation operation, Machine operands);
 

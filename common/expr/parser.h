@@ -16,15 +16,15 @@ namespace millrace::expr_internal {
 struct Parsed {
   Graph graph;
   Value result;
-  std::vector<ExpressionInput> inputs;  // that the text names, in the order of their first use
+  std::vector<ExpressionInput> inputs;  // in the order of their first use in the text
   std::vector<std::size_t> columns;     // of their first use
 };
 
-/// Errors as Expression::Compile has them.
+/// Errors as for Expression::Compile.
 Result<Parsed> Parse(std::string_view text, std::span<const ExpressionInput> inputs,
                      const ExpressionConstants& constants, NanComparison nan);
 
-/// Every name that is no constant is an integer input, so that no rule about types is in the way.
+/// Every name that is no constant is an integer input, so that no rule about types applies.
 Result<Parsed> ParseAnyNames(std::string_view text, const ExpressionConstants& constants);
 
 }  // namespace millrace::expr_internal

@@ -31,7 +31,7 @@ class Program {
            std::size_t count, std::span<std::byte> scratch, std::span<std::byte> out) const;
 
  private:
-  /// Where the values of a block lie: in a register, or in a column.
+  /// Where the values of a block are: in a register, or in a column.
   struct Place {
     bool in_column = false;
     std::uint32_t number = 0;
@@ -39,7 +39,7 @@ class Program {
   struct Instruction {
     Kernel kernel = nullptr;  // null: a load
     Loads loads;
-    bool spread = false;                // a load of one value a row
+    bool spread = false;                // a load of one value per row
     Machine machine = Machine::kInt64;  // of a load
     std::uint32_t out = 0;
     std::uint32_t column = 0;

@@ -21,13 +21,12 @@ namespace millrace {
 
 /// The limits of a text that is read.
 struct JsonLimits {
-  /// How deep objects and arrays may lie in each other. Values are copied and destroyed
-  /// recursively.
+  /// The deepest nesting of objects and arrays. Values are copied and destroyed recursively.
   int max_depth = 512;
-  /// The most keys and values; objects and arrays count twice. A hundred bytes of memory stand for
-  /// each, so a text of some dozen MiB could take gigabytes otherwise.
+  /// The most keys and values; objects and arrays count twice. Each takes a hundred bytes of
+  /// memory, so a text of some dozen MiB could take gigabytes otherwise.
   std::size_t max_values = std::numeric_limits<std::size_t>::max();
-  /// An object with a key twice is refused. Otherwise the last value counts.
+  /// An object with a repeated key is refused. Otherwise the last value counts.
   bool unique_keys = false;
 };
 
@@ -38,7 +37,7 @@ using JsonMember = std::pair<std::string, Json>;
 class Json {
  public:
   using Array = std::vector<Json>;
-  /// In the order in which members were added; in that of their keys if the object was read.
+  /// In the order in which members were added; in the order of their keys if the object was read.
   using Object = std::vector<JsonMember>;
 
   Json() = default;                                      // null
@@ -60,8 +59,8 @@ class Json {
   Json(const std::vector<T>& values)  // NOLINT(google-explicit-constructor)
       : value_(Array(values.begin(), values.end())) {}
 
-  /// Reads one value that is the whole text. DataLoss if the text is no JSON in UTF-8, or goes
-  /// beyond the limits.
+  /// Reads one value that is the whole text. DataLoss if the text is no JSON in UTF-8, or exceeds
+  /// the limits.
   static Result<Json> Parse(std::string_view text, const JsonLimits& limits = {});
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
@@ -91,7 +90,7 @@ class Json {
   bool contains(std::string_view key) const { return Find(key) != nullptr; }
   /// REQUIRES: the object has the key.
   const Json& operator[](std::string_view key) const { return *Find(key); }
-  /// The value of a key, which is added if it is not there. Null becomes an object.
+  /// The value of a key, which is added if it is absent. Null becomes an object.
   Json& operator[](std::string_view key);
   /// Appends to an array. Null becomes an array.
   Json& Append(Json value);

@@ -41,7 +41,7 @@ MILLRACE_MATH double PowerOfTwo(double sum) { return FromBits((ToBits(sum) << 52
 
 MILLRACE_MATH double Magnitude(double x) { return FromBits(ToBits(x) & ~kSignBit); }
 
-/// Two doubles whose exact sum is meant. |low| is at most half an ulp of `high`.
+/// Two doubles for their exact sum. |low| is at most half an ulp of `high`.
 struct Pair {
   double high = 0;
   double low = 0;

@@ -1,6 +1,6 @@
-// exp, log and tanh with the same bits on every machine: of IEEE additions, multiplications and
-// divisions only, and of integer operations on the bits. At most 4 ulp from the exact value; for
-// floats, which go through double and are rounded once, at most 1.
+// exp, log and tanh with the same bits on every machine, made of IEEE additions, multiplications
+// and divisions only, and of integer operations on the bits. At most 4 ulp from the exact value;
+// for floats, which go through double and are rounded once, at most 1.
 //
 // There are no branches that depend on values, so that compilers can vectorise loops over them. A
 // NaN gives a NaN. See bits.h for how to compile this.
@@ -61,7 +61,7 @@ MILLRACE_MATH double Exp(double x) {
   return (1 + e.rest) * PowerOfTwo(half_sum) * PowerOfTwo(other_sum);
 }
 
-/// log(0) is minus infinity; the log of what is below 0 is NaN.
+/// log(0) is minus infinity; the log of a negative number is NaN.
 MILLRACE_MATH double Log(double x) {
   using namespace internal;
   constexpr std::uint64_t kRootOfHalf = 0x3fe6a09e667f3bcd;

@@ -1,5 +1,5 @@
-// sin and cos with the same bits on every machine, as exponential.h has other functions: the same
-// operations, the same bounds. They are reduced exactly for every double. Infinity gives NaN.
+// sin and cos with the same bits on every machine, made like the functions of exponential.h: the
+// same operations, the same bounds. They are reduced exactly for every double. Infinity gives NaN.
 //
 // Pure functions.
 #pragma once

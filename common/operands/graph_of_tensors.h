@@ -12,7 +12,8 @@
 namespace millrace {
 
 /// The edges of a batch with one kind of edges, and of nodes. InvalidArgument that begins with
-/// "graph: " if it has none, or several. REQUIRES: the list keeps the rules of tensor_table.h.
+/// "graph: " if it has no edges, or several kinds. REQUIRES: the list keeps the rules of
+/// tensor_table.h.
 Result<EdgeGroup> GraphOfTensors(std::span<const TensorSpec> tensors);
 
 }  // namespace millrace

@@ -28,12 +28,14 @@ struct Operand {
 /// tensor_table.h. Pure function.
 std::vector<Operand> OperandsOf(std::span<const TensorSpec> tensors);
 
-/// Whether each tensor is delivered if the chosen ones are: splits come with what they cut and with
-/// what names nodes by them, and the tensors of a group of edges come together. Pure function.
+/// Whether each tensor is delivered if the chosen ones are: splits come with their tensors and with
+/// tensors that name nodes by them, and the tensors of a group of edges come together. Pure
+/// function.
 std::vector<bool> WithCompanions(std::span<const TensorSpec> tensors, std::vector<bool> chosen);
 
-/// The error of a program over the operands of a batch, as all that run one say it. DataLoss, with
-/// the batch's place, if the program could not take a value. `why` begins with a tensor's name.
+/// The error of a program over the operands of a batch, in the same words for all callers.
+/// DataLoss, with the batch's place, if the program could not take a value. `why` begins with a
+/// tensor's name.
 Status ErrorOfBatch(const BatchInfo& info, const Status& why);
 
 /// Views of operands in one batch after another. Keeps its memory; not thread-safe.
@@ -47,11 +49,10 @@ class OperandViews {
   std::span<const TensorView> Of(const PackedBatch& batch) {
     return Of(batch, 0, batch.examples());
   }
-  /// Views of rows [first, first + rows) of the batch, which are all of a merged one. Splits count
-  /// from the first of them.
-  /// REQUIRES: the batch has these rows too.
+  /// Views of rows [first, first + rows) of the batch; all rows of a merged one. Splits count from
+  /// the first of them. REQUIRES: the batch has these rows too.
   std::span<const TensorView> Of(const PackedBatch& batch, std::size_t first, std::size_t rows);
-  /// The same for what a writer holds, until it appends or begins. REQUIRES: it is complete.
+  /// The same for the contents of a writer, until it appends or begins. REQUIRES: it is complete.
   std::span<const TensorView> Of(const BatchWriter& writer);
 
  private:

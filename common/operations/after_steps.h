@@ -4,7 +4,7 @@
 // - shape: gives other fixed extents to as many values;
 // - scale and offset: a number, or one for each element of the last axis. They are computed in the
 //   common type of tensor and dtype; the product is rounded, then the offset is added, +0 if there
-//   is none;
+//   is no offset;
 // - dtype: converts the values (common/tensor/convert.h).
 //
 // Pure functions.
@@ -22,8 +22,8 @@ const std::vector<Parameter>& AfterParameters();
 /// Appends the steps to an operation that is bound without them.
 Status AppendAfterSteps(const Params& params, BoundOperation& bound);
 
-/// The type that both types' values are computed in: the wider one; of a signed and an unsigned
-/// integer a signed one that has both, at most int64; of an integer and a float float32 if the
+/// The type that both types' values are computed in: the wider one; for a signed and an unsigned
+/// integer a signed type that holds both, at most int64; for an integer and a float float32 if the
 /// integer has at most 16 bits, otherwise float64. float16 and bfloat16 count as float32.
 DType CommonType(DType a, DType b);
 

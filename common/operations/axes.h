@@ -1,4 +1,4 @@
-// Axes of tensors, counted as in numpy, and maps from a unit's values to those of another unit.
+// Axes of tensors, counted as in numpy, and maps from a unit's values to another unit's.
 //
 // Pure functions.
 #pragma once
@@ -13,7 +13,7 @@
 namespace millrace {
 
 /// An axis of a tensor that is neither the rows nor ragged: its place among the inner ones, and how
-/// the values of a unit lie around it.
+/// the values of a unit are grouped by it.
 struct InnerAxis {
   std::size_t index = 0;     // type.inner[index]
   std::uint64_t before = 1;  // product of the extents before it

@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/// out[i] = low[i] or high[i], as the byte which[i] is 0 or 255.
+/// out[i] = low[i] if the byte which[i] is 0, or high[i] if it is 255.
 using SelectLoop = void (*)(const std::uint8_t* which, const std::byte* low, const std::byte* high,
                             std::byte* out, std::size_t count);
 SelectLoop SelectLoopOf(std::size_t value_bytes);
@@ -33,13 +33,13 @@ class BitGather {
   struct Choice {
     const std::byte* low;   // for each place, from `begin` on
     const std::byte* high;  // likewise
-    bool low_is_zero;       // all bytes of `low` are
+    bool low_is_zero;       // all bytes of `low` are 0
     /// Writes past the caches. REQUIRES: as for StreamCopy (stream.h).
     bool stream;
   };
 
-  /// Run and SelectLoop in one pass for as many of the places as it can do so, which are whole
-  /// groups; gives their number. REQUIRES: begin is a multiple of group(), if there are tables.
+  /// Run and SelectLoop in one pass, for as many whole groups of the places as possible; returns
+  /// their number. REQUIRES: begin is a multiple of group(), if there are tables.
   std::size_t Select(const std::uint8_t* in, std::size_t begin, std::size_t count,
                      const Choice& choice, std::byte* out) const;
 
@@ -54,7 +54,7 @@ class BitGather {
   std::size_t lanes_;
   std::size_t group_ = 0;
   std::vector<std::uint32_t> bases_;   // the first byte of each group
-  std::vector<std::int32_t> offsets_;  // from there, the bytes that a group reads
+  std::vector<std::int32_t> offsets_;  // the bytes that a group reads, counted from its base
   std::vector<std::uint64_t> tables_;  // for each offset and value of the byte: a group's bytes
   std::vector<std::uint64_t> bits_;    // likewise: a group's bits, the first one lowest
 };

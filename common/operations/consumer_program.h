@@ -1,5 +1,5 @@
-// What a consumer makes of the tensors that travel: the part of a plan after the wire, as a plan
-// gives it and a client gets it.
+// The tensors that a consumer makes from the tensors that travel: the part of a plan after the
+// wire, as a plan gives it and a client gets it.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ struct ConsumerProgram {
   ConsumerProgram() = default;
 
   TensorGraphText text;  // names its outputs; its sources are the tensors that travel
-  /// So many tensors of the source come first among those that travel; a worker has computed the
-  /// others. Absent: all are the source's.
+  /// The number of tensors of the source that come first among those that travel; a worker has
+  /// computed the others. Absent: all are the source's.
   std::optional<std::size_t> source_tensors = std::nullopt;
   /// Absent: batches have as many nodes, edges and graphs as they have.
   std::optional<GraphPad> graph_pad = std::nullopt;

@@ -1,5 +1,5 @@
-// The work of a device instead of running a kernel (operation.h) of the host. A kernel that has a
-// form runs on devices too; loops and pad always do.
+// The work of a device in place of a kernel (operation.h) of the host. A kernel that has a form
+// runs on devices too; loops and pad always do.
 //
 // Value types and pure functions.
 #pragma once
@@ -15,7 +15,7 @@ namespace millrace {
 
 class TensorGraph;
 
-/// Every value becomes `depth` bytes: 1 at its place, and otherwise 0. -1 has no place; any other
+/// Every value becomes `depth` bytes: 1 at its place, otherwise 0. -1 has no place; any other
 /// number is an error.
 struct OneHotForm {
   std::uint64_t depth;

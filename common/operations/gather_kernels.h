@@ -13,12 +13,12 @@ using GatherLoop = void (*)(const std::byte* in, std::span<const std::uint32_t> 
                             std::byte* out);
 /// REQUIRES: value_bytes is 1, 2, 4 or 8.
 GatherLoop GatherLoopOf(std::size_t value_bytes);
-/// One that writes past the caches; nullptr if there is none for this size. REQUIRES: as for
+/// A loop that writes past the caches; nullptr if there is none for this size. REQUIRES: as for
 /// StreamCopy (stream.h).
 GatherLoop StreamGatherLoopOf(std::size_t value_bytes);
 
 /// A map whose neighbours come from places near one another, done 16 bytes at a time by the
-/// processor's shuffles: channels of an image in another order, for example.
+/// processor's shuffles: for example, channels of an image in another order.
 class ByteShuffle {
  public:
   /// Whether this processor has the instructions, and the map is such a one. A map of values of
@@ -27,8 +27,8 @@ class ByteShuffle {
 
   bool usable() const { return !groups_.empty(); }
 
-  /// Writes values begin to begin + count - 1 of the map, as many as are whole groups of 16 bytes;
-  /// gives their number. REQUIRES: begin is a multiple of 16.
+  /// Writes values from `begin` to begin + count - 1 of the map, in whole groups of 16 bytes;
+  /// returns their number. REQUIRES: begin is a multiple of 16.
   std::size_t Run(const std::byte* in, std::size_t begin, std::size_t count, std::byte* out) const;
 
  private:

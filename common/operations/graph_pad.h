@@ -1,5 +1,5 @@
 // pad.graph: how many nodes, edges and graphs every delivered batch has, so that all batches have
-// the same shapes. The rows after those of a batch's own graphs are padding, and masks say which
+// the same shapes. The rows after a batch's own graphs are padding, and masks say which
 // rows are no padding. common/expand/graph_padding.h does it.
 //
 // Value type.
@@ -18,7 +18,7 @@ class Params;  // common/parameters/params.h
 struct Parameter;
 
 struct GraphPad {
-  /// The key of `pad` that stands for graphs, and for no tensor.
+  /// The key of `pad` for graphs, which names no tensor.
   static constexpr std::string_view kKey = "graph";
   /// The masks that come with it, by the bytes of their names.
   static constexpr std::array<std::string_view, 3> kMasks = {"edge_mask", "graph_mask",
@@ -31,7 +31,7 @@ struct GraphPad {
 
   /// nodes, edges and graphs; all are required.
   static const std::vector<Parameter>& Parameters();
-  /// Errors are those of WithDefaults.
+  /// Errors as for WithDefaults.
   static Result<GraphPad> Bind(const Params& params);
   /// The parameters that Bind took.
   Params params() const;

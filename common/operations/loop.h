@@ -20,14 +20,14 @@ class Loop {
   explicit Loop(const LoopPlan& plan);
 
   /// Reads `units` units of the input, and writes as many of the output. Both begin at multiples of
-  /// 8 bytes and do not overlap. `read_soon`: somebody will read the output soon, so it had better
-  /// stay in the caches, even if it is large.
+  /// 8 bytes and do not overlap. `read_soon`: the output will be read soon, so it should stay in
+  /// the caches, even if it is large.
   void Run(const std::byte* in, std::uint64_t units, std::byte* out, bool read_soon) const;
 
  private:
   /// One pass over the values of a block.
   struct Pass {
-    ConvertLoop convert = nullptr;  // or else scale
+    ConvertLoop convert = nullptr;  // or otherwise scale
     ScaleLoop scale = nullptr;
     std::size_t in_bytes = 0;  // of a value
     std::size_t out_bytes = 0;
@@ -54,7 +54,7 @@ class Loop {
   void AddSelection();
   void RunBlock(const Block& block) const;
   void RunSelect(const Block& block) const;
-  /// Writes the fetched values to `to`, or gives where they lie already.
+  /// Writes the fetched values to `to`, or returns their place if they are already in order.
   const std::byte* Fetch(const Block& block, std::byte* to) const;
   void RunPasses(const std::byte* in, std::size_t first, std::size_t count, std::byte* out) const;
 

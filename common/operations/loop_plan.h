@@ -1,6 +1,6 @@
-// The steps of a loop: operations that follow one another, fused so that each value is read once
-// and written once. All steps that move values fold into one map from the output's unit to the
-// input's; those that convert values are passes over the values.
+// The steps of a loop: operations that follow one another, fused so that each value is read and
+// written once. All steps that move values fold into one map from the output's unit to the input's;
+// steps that convert values are passes over the values.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class LoopPlan {
   /// The map's places are bits: place 8 b + s is bit s of byte b, s = 0 being the least
   /// significant.
   bool bits() const { return bits_; }
-  /// What is done with the values that were fetched. They refer to the plan.
+  /// The passes over the fetched values. They refer to the plan.
   std::vector<LoopPass> Passes() const;
   /// Values of a unit of the output.
   std::uint64_t unit_values() const { return map_.empty() ? source_.UnitElements() : map_.size(); }

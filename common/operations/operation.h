@@ -2,17 +2,17 @@
 // line in the table (operation_table.cc). It has a name, inputs, parameters with bounds and help, a
 // version, and its code.
 //
-// Binding an operation to the types of its inputs gives the output's type, and everything that can
-// be wrong but for values. A bound operation is steps of a loop, or a kernel. Steps of several
-// operations that follow one another are fused into one loop (loop.h); a kernel needs its inputs in
-// memory. After any operation come, in this order, squeeze, shape, scale and offset, and dtype, if
-// the user wrote them (after_steps.h). They are steps.
+// Binding an operation to the types of its inputs gives the output's type, and every possible error
+// except for values. A bound operation is steps of a loop, or a kernel. Steps of several operations
+// that follow one another are fused into one loop (loop.h); a kernel needs its inputs in memory.
+// After any operation come, in this order, squeeze, shape, scale and offset, and dtype, if the user
+// wrote them (after_steps.h). They are steps.
 //
 // Operations work on whole batches, row by row, also if there are no rows. The same inputs give the
 // same bytes everywhere.
 //
 // Errors of binding are InvalidArgument. The message begins with the name of the parameter at fault
-// and ": ", or with that of the operation if an input is.
+// and ": ", or with the operation's name if an input is at fault.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +49,7 @@ struct MapStep {
 /// rounded, then the offset is added.
 struct ValueStep {
   DType compute = DType::kFloat64;
-  std::vector<ParamNumber> scale;   // empty: none; one for all values, or one for each of a unit
+  std::vector<ParamNumber> scale;   // empty: no scale; one, or one for each value of a unit
   std::vector<ParamNumber> offset;  // likewise
 };
 
@@ -61,20 +61,20 @@ struct LoopStep {
   std::variant<BitsStep, MapStep, ValueStep, ViewStep> what;
 };
 
-/// Makes a tensor from others that lie in memory. Immutable; thread-safe.
+/// Makes a tensor from others in memory. Immutable; thread-safe.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Sets the output's splits. Called only if the output is ragged. By default they are those of
-  /// the first input. Reads no values: they may be absent.
+  /// Sets the output's splits. Called only if the output is ragged. By default they are the first
+  /// input's splits. Reads no values, which may be absent.
   virtual Status Splits(std::span<const TensorView> inputs,
                         std::vector<std::int64_t>& splits) const;
-  /// What devices do instead of Run.
+  /// The work of devices in place of Run.
   virtual DeviceForm device_form() const { return {}; }
-  /// Bytes of memory that Run needs for values in between.
+  /// Bytes of memory that Run needs for intermediate values.
   virtual std::size_t scratch_bytes() const { return 0; }
-  /// Fills `out`, which has room for the output's values. `splits` are those of the output;
-  /// `scratch` has scratch_bytes() or more, aligned to 8.
+  /// Fills `out`, which has room for the output's values. `splits` are the output's; `scratch` has
+  /// scratch_bytes() or more, aligned to 8.
   virtual Status Run(std::span<const TensorView> inputs, std::span<const std::int64_t> splits,
                      std::span<std::byte> scratch, std::span<std::byte> out) const = 0;
 };
@@ -83,8 +83,8 @@ class Kernel {
 struct BoundOperation {
   std::shared_ptr<const Kernel> kernel;
   TensorType kernel_output;     // if there is a kernel
-  std::vector<LoopStep> steps;  // read the kernel's output, or else the only input
-  TensorType output;            // of all
+  std::vector<LoopStep> steps;  // read the kernel's output, or otherwise the only input
+  TensorType output;            // of the whole operation
 };
 
 /// Tables and arrays of a dataset that `lookup` reads, by name. Their memory has to outlive what is
@@ -104,21 +104,19 @@ struct OperationType {
   std::string name;
   std::string help;           // one line
   std::uint32_t version = 1;  // raised when the same parameters give other values
-  /// 0: a use without inputs is bound to one tensor of the batch, which says how many rows there
-  /// are.
+  /// 0: a use without inputs is bound to one tensor of the batch, which gives the number of rows.
   std::size_t min_inputs = 1;
   std::size_t max_inputs = 1;
-  std::vector<Parameter> parameters = {};  // but for those of after_steps.h
-  /// Names of parameters of which a use has exactly one; none: no such rule.
+  std::vector<Parameter> parameters = {};  // except the parameters of after_steps.h
+  /// Names of parameters of which a use has exactly one; empty: no such rule.
   std::vector<std::string> one_of = {};
   /// Names of steps after the operation that have to be written: `dtype` of a cast.
   std::vector<std::string> required_after = {};
-  /// Only a worker can run it, because only a worker has what it reads.
+  /// Only a worker can run it, because only a worker has its data.
   bool worker_only = false;
   std::function<Result<BoundOperation>(const BindContext&)> bind;
   /// The inputs' names, if they follow from parameters (expr). Then a user writes the parameter
-  /// that has the operation's own name where other operations have their inputs. Errors as those of
-  /// bind.
+  /// with the operation's own name in place of the inputs. Errors as for bind.
   std::function<Result<std::vector<std::string>>(const Params&)> inputs_of = {};
 };
 
@@ -140,7 +138,7 @@ class OperationTable {
   std::vector<OperationType> operations_;
 };
 
-/// All parameters that a use of the operation can have, with those of the steps after it.
+/// All parameters that a use of the operation can have, including the steps after it.
 std::vector<Parameter> AllParameters(const OperationType& operation);
 
 /// Checks parameters and inputs, and binds the operation with the steps after it.

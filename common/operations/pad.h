@@ -1,6 +1,6 @@
 // pad: a ragged tensor becomes dense. Every row is filled up to one extent, which depends on the
-// batch, so pad is the last step of a delivery and no operation of the table. The lengths that rows
-// had are another tensor, which the operation `length` makes.
+// batch, so pad is the last step of a delivery and no operation of the table. The operation
+// `length` makes another tensor with the former lengths of rows.
 //
 // Immutable value type.
 #pragma once
@@ -19,7 +19,7 @@ class Pad {
  public:
   /// Parameters: value (0), multiple (1), to: a number of elements, or `bound`.
   static const std::vector<Parameter>& Parameters();
-  /// Errors are as those of BindOperation.
+  /// Errors are as for BindOperation.
   static Result<Pad> Bind(const TensorType& type, const Params& params);
 
   /// Whether Extent needs the bound of the batch's class.
@@ -27,12 +27,12 @@ class Pad {
   /// The extent of every batch, if `to` is a number.
   std::optional<std::uint32_t> fixed_extent() const { return to_; }
 
-  /// The elements of each row after padding: `to`, or else as many as the longest row or the bound
-  /// of the batch's class, rounded up to the multiple; 0 of a bound if there are no rows.
+  /// The elements of each row after padding: `to`, or otherwise as many as the longest row or the
+  /// bound of the batch's class, rounded up to the multiple; 0 for a bound if there are no rows.
   /// InvalidArgument if a row has more.
   Result<std::uint32_t> Extent(const TensorView& input, std::optional<std::uint32_t> bound) const;
 
-  /// What rows are filled up with, repeated to 8 bytes.
+  /// The filling of rows, repeated to 8 bytes.
   std::span<const std::byte> fill() const { return value_; }
 
   /// The type of a padded batch. Its first inner extent, which may be 0, is `extent`.
@@ -40,13 +40,13 @@ class Pad {
   /// The same, into a type whose memory is used again.
   static void SetPadded(const TensorType& type, std::uint32_t extent, TensorType& padded);
 
-  /// Writes the padded values. REQUIRES: `extent` is what Extent gave.
+  /// Writes the padded values. REQUIRES: `extent` is the result of Extent.
   void Run(const TensorView& input, std::uint32_t extent, std::byte* out) const;
   /// Writes rows without any element, only filled up. REQUIRES: `out` is a whole number of rows.
   void Fill(std::span<std::byte> out) const;
 
  private:
-  std::vector<std::byte> value_;  // of the tensor's dtype, 8 bytes of it repeated
+  std::vector<std::byte> value_;  // of the tensor's dtype, repeated to 8 bytes
   std::uint32_t multiple_ = 1;
   std::optional<std::uint32_t> to_;
   bool to_bound_ = false;

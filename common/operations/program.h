@@ -1,6 +1,6 @@
-// A program computes some tensors of a graph from others: what a worker runs before the transfer
-// cut, or a consumer after it. Operations that follow one another run as one loop wherever they can
-// (loop.h).
+// A program computes some tensors of a graph from others: a worker runs one before the transfer
+// cut, a consumer one after it. Operations that follow one another run as one loop wherever they
+// can (loop.h).
 #pragma once
 
 #include <cstddef>
@@ -34,12 +34,13 @@ class ProgramMemory {
   std::vector<TensorView> outputs;  // of Program::Shapes
 };
 
-/// Is told what a run does, on the thread that runs. Times can be taken so, without a clock here.
+/// Gets the progress of a run, on the thread that runs, so that times can be taken without a clock
+/// here.
 class ProgramObserver {
  public:
   virtual ~ProgramObserver() = default;
   /// A part begins (Program::parts), and the one before it has ended. Parts begin in their order.
-  /// Only the last one may begin again, if it stands for several.
+  /// Only the last one may begin again, if it covers several.
   virtual void OnPart(std::size_t part) = 0;
   /// The last part has ended. Not called if the run fails.
   virtual void OnEnd() = 0;
@@ -47,14 +48,13 @@ class ProgramObserver {
 
 /// The input of a run beside its tensors.
 struct ProgramRun {
-  /// Gives room for output `output`, whose type, rows and splits are those of `tensor`. The room
-  /// begins at a multiple of 8 bytes. Called once for each output.
+  /// Returns room for output `output`, whose type, rows and splits are those of `tensor`. The room
+  /// begins at a multiple of 8 bytes. Called once per output.
   std::function<Result<std::span<std::byte>>(std::size_t output, const TensorView& tensor)> room;
   std::optional<std::uint32_t> bound = std::nullopt;  // of the batch's class, for pad
-  /// The outputs are read again soon, so they had better stay in the caches, even if they are
-  /// large.
+  /// The outputs are read again soon, so they should stay in the caches, even if they are large.
   bool read_soon = true;
-  ProgramObserver* observer = nullptr;  // null: nobody watches
+  ProgramObserver* observer = nullptr;  // null: no observer
 };
 
 /// Immutable; thread-safe.
@@ -66,14 +66,14 @@ class Program {
   static Program Compile(const TensorGraph& graph, std::span<const std::size_t> inputs,
                          std::span<const ProgramOutput> outputs);
 
-  /// Runs on tensors that have the types of the program's inputs, in their order. An error says
-  /// which tensor could not be computed.
+  /// Runs on tensors that have the types of the program's inputs, in their order. An error names
+  /// the tensor that could not be computed.
   Status Run(std::span<const TensorView> inputs, const ProgramRun& run,
              ProgramMemory& memory) const;
 
-  /// What Run will give, without values: type, rows and splits of each output, so that a caller can
+  /// The result of Run without values: type, rows and splits of each output, so that a caller can
   /// have room for all before it computes any. Values of inputs are not read and may be absent. The
-  /// views are valid until the memory is used again. Errors are as those of Run.
+  /// views are valid until the memory is used again. Errors are as for Run.
   Result<std::span<const TensorView>> Shapes(std::span<const TensorView> inputs,
                                              std::optional<std::uint32_t> bound,
                                              ProgramMemory& memory) const;
@@ -81,7 +81,8 @@ class Program {
   const ProgramPlan& plan() const { return plan_; }
   /// The parts of a run, in its order (ProgramPlan::parts).
   const std::vector<std::string>& parts() const { return plan_.parts; }
-  /// Stages of builds and spans of traces are called this and the name of a part: `tensors: take`.
+  /// Stages of builds and spans of traces are named by this and the name of a part: `tensors:
+  /// take`.
   static constexpr std::string_view kStagePrefix = "tensors: ";
 
   /// How many loops and kernels run for a batch, for tests and for people.
@@ -92,7 +93,7 @@ class Program {
   explicit Program(ProgramPlan plan);
 
   Status Begin(std::span<const TensorView> inputs, ProgramMemory& memory) const;
-  /// Sets the view of what the step makes, without values that it computes.
+  /// Sets the view of the step's output, without values that it computes.
   Status ShapeStep(const ProgramPlan::Step& step, ProgramMemory& memory) const;
   /// REQUIRES: ShapeStep has set the view of step `number`.
   Status RunStep(std::size_t number, const ProgramRun& run, ProgramMemory& memory) const;

@@ -1,4 +1,4 @@
-// The steps of a program: which tensors lie in memory, and what makes one of others. The compiler
+// The steps of a program: which tensors are in memory, and how one is made of others. The compiler
 // (program_compiler.cc) decides that. The host runs them (program.h), and devices get tasks made of
 // them (common/expand/compute_program.h).
 #pragma once
@@ -28,7 +28,7 @@ struct ProgramPlan {
   struct Slot {
     TensorType type;
     std::string name;                   // of the node, for messages
-    std::optional<std::size_t> output;  // written to that output's room
+    std::optional<std::size_t> output;  // written to the room of this output
   };
   /// Makes slot `to`, in turn, of slots `from`: by a loop, by a kernel, or as a view of the same
   /// bytes.
@@ -38,7 +38,7 @@ struct ProgramPlan {
     std::optional<LoopPlan> loop;
     std::int64_t split_factor = 1;
     std::shared_ptr<const Kernel> kernel;
-    std::size_t part = 0;  // if it computes
+    std::size_t part = 0;  // if it computes something
 
     bool computes() const { return loop.has_value() || kernel != nullptr; }
   };
@@ -64,7 +64,7 @@ struct ProgramPlan {
   std::vector<Delivery> deliveries;
   /// The parts of a run that take time, in its order, by the names of operations: `concat`;
   /// `bits+slice+take` for operations that run as one loop. `pad` and `copy` fill outputs. Names
-  /// may repeat. If there are too many, the last one is `others` and stands for all the rest.
+  /// may repeat. If there are too many, the last one is `others` and covers all the rest.
   std::vector<std::string> parts;
 };
 

@@ -1,5 +1,5 @@
-// A use of the operation `python`: which function of a plugin makes which tensors, and
-// how it is called.
+// A use of the operation `python`: which function of a plugin makes which tensors, and how it is
+// called.
 //
 // Value types and pure functions.
 #pragma once
@@ -41,9 +41,9 @@ struct PythonFunction {
   std::optional<std::int64_t> seed;
 };
 
-/// The definition to which the name of a tensor belongs: its own, or with `.length`, or, if it
-/// makes several tensors, that of one of them. `find` gives the definition of exactly this name, or
-/// nullptr. Null: the name belongs to none. `/` and `.` are the same.
+/// The definition to which the name of a tensor belongs: its own, with `.length`, or of one of
+/// several tensors. `find` returns the definition of exactly this name, or nullptr. Null: the name
+/// belongs to no definition. `/` and `.` are the same.
 const TensorDefinition* DefinitionOf(
     std::string_view name, const std::function<const TensorDefinition*(std::string_view)>& find);
 

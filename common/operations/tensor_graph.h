@@ -1,5 +1,5 @@
-// A graph of named tensors: those of the source, and others that are each computed by one operation
-// from tensors of the graph. Binding finds every error but those of values.
+// A graph of named tensors: the source's tensors, and others that are each computed by one
+// operation from tensors of the graph. Binding finds every error except errors of values.
 //
 // The order in which tensors are defined means nothing. Equal operations on equal inputs are one
 // node, so they are computed once. Nodes that no output needs are not in the graph. If X is a
@@ -36,11 +36,11 @@ struct TensorDefinition {
 struct SourceTensor {
   std::string name;
   TensorType type;
-  /// An integer whose packed type says nothing to a user, because it is as narrow as the data
+  /// An integer whose packed type means nothing to a user, because it is as narrow as the data
   /// allow. Operations read it as int64.
   bool widened = false;
   /// Why no operation can read it, such as "edge_source: its numbers are those of nodes"; empty:
-  /// they can. It may be an output.
+  /// operations can. It may be an output.
   std::string unreadable = {};
 };
 
@@ -48,7 +48,7 @@ struct SourceTensor {
 struct TensorGraphText {
   std::vector<SourceTensor> sources;
   std::vector<TensorDefinition> definitions;        // names are words, or words joined by dots
-  std::optional<std::vector<std::string>> outputs;  // absent: all that nothing else reads
+  std::optional<std::vector<std::string>> outputs;  // absent: all unread tensors
   std::map<std::string, Params> pads;      // of outputs
   /// The type of a widened source tensor that is padded, int32 or int64.
   DType index_dtype = DType::kInt64;
@@ -63,8 +63,8 @@ struct TensorNode {
   TensorType type;
   BoundOperation bound;
   Params params = {};  // as they were given
-  /// The widened form of a source's tensor. It has the name of that one, and is an output only if
-  /// it is padded.
+  /// The widened form of a source's tensor. It has the name of that tensor, and is an output only
+  /// if it is padded.
   bool implicit = false;
 };
 
@@ -78,13 +78,13 @@ struct TensorOutput {
 class TensorGraph {
  public:
   /// An error is InvalidArgument. The message begins with the name of the tensor at fault and ": ",
-  /// and then is as one of BindOperation, or about the tensor. The error in an output begins with
-  /// "output: ". The table and the tables have to outlive the graph.
+  /// and continues with the error of BindOperation, or about the tensor. An error in an output
+  /// begins with "output: ". The table and the tables have to outlive the graph.
   static Result<TensorGraph> Bind(const TensorGraphText& text,
                                   const OperationTable& table = OperationTable::Default(),
                                   const LookupTables& tables = {});
 
-  /// Inputs come before what is computed from them.
+  /// Inputs come before tensors that are computed from them.
   const std::vector<TensorNode>& nodes() const { return nodes_; }
   /// In the order of delivery: the source's tensors, padded or not, then the others by the bytes of
   /// their names.

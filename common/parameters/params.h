@@ -25,7 +25,7 @@ class Params {
 
   const std::map<std::string, ParamValue>& values() const { return values_; }
   const std::string& source() const { return source_; }
-  /// The value; null if there is none.
+  /// The value; null if the parameter is unset.
   const ParamValue& Get(std::string_view name) const;
   bool is_set(std::string_view name) const { return Get(name).index() != 0; }
   /// Whether the value is of this type, which is an alternative of ParamValue.
@@ -38,7 +38,7 @@ class Params {
     return Get(parameter.name) == parameter.DefaultFor(source_, values_);
   }
 
-  // REQUIRES: the parameter is set and has this type. Whoever reads parameters makes sure of it.
+  // REQUIRES: the parameter is set and has this type. Readers of parameters ensure it.
   bool GetBool(std::string_view name) const { return std::get<bool>(Get(name)); }
   std::int64_t GetInt(std::string_view name) const { return std::get<std::int64_t>(Get(name)); }
   std::uint64_t GetSeed(std::string_view name) const {
@@ -72,7 +72,7 @@ class Params {
 /// the parameter's name and ": ".
 Result<Params> WithDefaults(std::span<const Parameter> parameters, const Params& given);
 
-/// A text that is equal for equal parameters, and differs for others.
+/// A text that is equal for equal parameters, and different for others.
 std::string ParamsKey(const Params& params);
 
 }  // namespace millrace

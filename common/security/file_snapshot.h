@@ -1,4 +1,4 @@
-// Tells whether a file has changed without reading it.
+// Detects whether a file has changed without reading it.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ struct CertificateAndKey {
 struct CertificateRequest {
   std::string name;                         // the subject's common name
   PeerRoles roles;                          // as DNS names
-  std::vector<std::string> addresses = {};  // IP addresses, for servers that are known by these
+  std::vector<std::string> addresses = {};  // IP addresses, for servers that are known by them
   std::int64_t begin = 0;                   // unix seconds
   std::int64_t end = 0;
 };
@@ -30,7 +30,8 @@ struct CertificateRequest {
 /// A CA that signs itself. `roles` are ignored.
 Result<CertificateAndKey> MakeCa(const CertificateRequest& request);
 
-/// A certificate that `ca` signs, for either end of a connection. InvalidArgument if `ca` is none.
+/// A certificate that `ca` signs, for either end of a connection. InvalidArgument if `ca` is not a
+/// CA.
 Result<CertificateAndKey> MakeCertificate(const CertificateAndKey& ca,
                                           const CertificateRequest& request);
 

@@ -1,4 +1,4 @@
-// The files by which a process proves who it is: ca.crt, tls.crt and tls.key in one folder (the
+// The files by which a process proves its identity: ca.crt, tls.crt and tls.key in one folder (the
 // names that cert-manager writes). A trainer or a tool may have `token` instead of the last two.
 //
 // Values and free functions; thread-safe.
@@ -17,7 +17,7 @@ struct TlsFiles {
   std::string ca;           // PEM, one certificate or more
   std::string certificate;  // PEM, with intermediate ones behind it; empty: there is a token
   std::string key;          // PEM
-  std::string token;        // empty: none
+  std::string token;        // empty: no token
   std::string name;         // of the certificate's subject; empty: there is no certificate
   PeerRoles roles;
   std::int64_t ends = 0;  // unix seconds at which the first of the certificates ends
@@ -26,14 +26,14 @@ struct TlsFiles {
 /// The proof that a folder needs beside ca.crt.
 enum class TlsProof : std::uint8_t {
   kCertificate,         // tls.crt and tls.key
-  kCertificateOrToken,  // these, or token
-  kNone,                // nothing: the other end takes another proof too
+  kCertificateOrToken,  // tls.crt and tls.key, or token
+  kNone,                // no file: the other end takes another proof too
 };
 
-/// Reads the files of `folder` and checks them at `unix_seconds`: that tls.key is the key of
-/// tls.crt, that ca.crt signed it, that both are valid now, and that it has all of `roles`.
-/// NotFound for a file that is missing, PermissionDenied for one that may not be read,
-/// InvalidArgument for one that is no PEM, FailedPrecondition if they do not fit.
+/// Reads the files of `folder` and checks them at `unix_seconds`: tls.key is the key of tls.crt,
+/// ca.crt signed it, both are valid now, and it has all of `roles`. NotFound for a file that is
+/// missing, PermissionDenied for one that may not be read, InvalidArgument for one that is no PEM,
+/// FailedPrecondition if they do not fit.
 Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, TlsProof proof,
                               std::int64_t unix_seconds);
 

@@ -1,5 +1,5 @@
-// The files of a TLS folder, as they are now. They are read again when they change, because
-// certificates are renewed while processes run.
+// The current files of a TLS folder. They are read again when they change, because certificates are
+// renewed while processes run.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct TlsFolderOptions {
 /// Thread-safe.
 class TlsFolder {
  public:
-  /// Reads the files. Errors are those of ReadTlsFiles.
+  /// Reads the files. Errors as for ReadTlsFiles.
   static Result<std::shared_ptr<TlsFolder>> Open(const TlsFolderOptions& options,
                                                  std::shared_ptr<const Clock> clock,
                                                  std::shared_ptr<Logger> log);
 
-  /// The newest files that fit. Looks whether they have changed, at most once a second. If those
-  /// that are there now do not fit, the ones before stay in force, and the log says why.
+  /// The newest files that fit. Checks at most once per second whether they have changed. If the
+  /// present ones do not fit, the earlier ones stay in force, and the log says why.
   std::shared_ptr<const TlsFiles> Current();
 
   const std::string& path() const { return options_.folder; }
@@ -37,7 +37,7 @@ class TlsFolder {
  private:
   TlsFolder(TlsFolderOptions options, std::shared_ptr<const Clock> clock,
             std::shared_ptr<Logger> log);
-  /// Tells whether a file has changed: the FileSnapshot of each.
+  /// Detects changes of files: the FileSnapshot of each.
   std::string SnapshotFiles() const;
   void LookAgain() MILLRACE_REQUIRES(mutex_);
 
@@ -48,11 +48,11 @@ class TlsFolder {
   std::shared_ptr<const TlsFiles> files_ MILLRACE_GUARDED_BY(mutex_);
   std::string look_ MILLRACE_GUARDED_BY(mutex_);  // of the files in force
   Time looked_at_ MILLRACE_GUARDED_BY(mutex_);
-  Status refused_ MILLRACE_GUARDED_BY(mutex_);  // why those that are there now are not in force
+  Status refused_ MILLRACE_GUARDED_BY(mutex_);  // why the present files are not in force
 };
 
-/// The folder of a trainer or a tool: `folder`, or that of the environment variable MILLRACE_TLS if
-/// it is empty. Null if there is none: no TLS.
+/// The folder of a trainer or a tool: `folder`, or if it is empty, the folder in the environment
+/// variable MILLRACE_TLS. Null if there is no folder: no TLS.
 Result<std::shared_ptr<TlsFolder>> OpenClientTls(const std::string& folder,
                                                  std::shared_ptr<const Clock> clock,
                                                  std::shared_ptr<Logger> log);

@@ -1,4 +1,4 @@
-// Tokens: secrets by which trainers without a certificate prove who they are. A server keeps only
+// Tokens: secrets by which trainers without a certificate prove their identity. A server keeps only
 // their digests.
 //
 // Free functions; thread-safe.

@@ -1,4 +1,4 @@
-// OpenSSL's objects with owners, and what this project reads from certificates.
+// Owners of OpenSSL's objects, and the facts that this project reads from certificates.
 //
 // Thread-compatible.
 #pragma once
@@ -29,7 +29,7 @@ using BioPtr = std::unique_ptr<BIO, FreeWith<BIO_free_all>>;
 using X509Ptr = std::unique_ptr<X509, FreeWith<X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, FreeWith<EVP_PKEY_free>>;
 
-/// The certificates of a PEM text, in its order. Empty if there is none, or if one is damaged.
+/// The certificates of a PEM text, in its order. Empty if it has no certificate, or a damaged one.
 std::vector<X509Ptr> ParseCertificates(std::string_view pem);
 /// Null if the text holds no private key.
 KeyPtr ParseKey(std::string_view pem);
@@ -41,7 +41,7 @@ std::string ToPem(EVP_PKEY& key);
 std::string TextOf(const X509_NAME* name);
 std::string SubjectOf(X509& certificate);
 std::string IssuerOf(X509& certificate);
-/// Empty if there is none.
+/// Empty if there is no name.
 std::string CommonNameOf(X509& certificate);
 std::vector<std::string> DnsNamesOf(X509& certificate);
 /// Unix seconds.

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/// The owner of a file descriptor; a negative one is none. Thread-compatible.
+/// The owner of a file descriptor; a negative number is no file. Thread-compatible.
 class FileDescriptor {
  public:
   FileDescriptor() = default;

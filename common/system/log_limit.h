@@ -11,13 +11,13 @@
 
 namespace millrace {
 
-/// Lets a line through in ten seconds. Thread-safe.
+/// Lets one line through per ten seconds. Thread-safe.
 class LogLimit {
  public:
   static constexpr Duration kBetween = std::chrono::seconds(10);
 
-  /// If one more line may be logged at this time: how many were kept back since the last one that
-  /// was logged.
+  /// If one more line may be logged at this time: how many were kept back since the last logged
+  /// line.
   std::optional<std::uint64_t> MayLog(Time now) {
     MutexLock lock(mutex_);
     if (last_ && now - *last_ < kBetween) {

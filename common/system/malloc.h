@@ -5,10 +5,10 @@
 
 namespace millrace {
 
-/// Tells glibc's malloc to keep freed memory instead of giving it back to the kernel at once.
-/// Messages of hundreds of kilobytes come and go thousands of times a second. Without this, each
-/// would cost page faults and a walk over all small free chunks. In return, up to 128 MiB of freed
-/// memory stays with the process. Applies to the whole process. Call it before threads are started.
+/// Makes glibc's malloc keep freed memory instead of giving it back to the kernel at once. Messages
+/// of hundreds of kilobytes come and go thousands of times per second. Without this, each would
+/// cost page faults and a walk over all small free chunks. In return, up to 128 MiB of freed memory
+/// stays with the process. Applies to the whole process. Call it before threads are started.
 inline void KeepFreedMemory() {
   constexpr int kKept = 128 << 20;
   mallopt(M_MMAP_THRESHOLD, kKept);

@@ -1,4 +1,4 @@
-// 16 random bytes that distinguish the claim of one process from that of another.
+// 16 random bytes that distinguish the claims of processes.
 #pragma once
 
 #include <random>

@@ -1,5 +1,5 @@
-// A logger that keeps repetitions out of a log: a warning that comes again and again is a line with
-// a count, and a text of many lines, such as a traceback, is told once.
+// A logger that keeps repetitions out of a log: a repeated warning becomes one line with a count,
+// and a text of many lines, such as a traceback, is logged once.
 //
 // Thread-safe.
 #pragma once
@@ -21,11 +21,11 @@ namespace millrace {
 
 class RepeatFilter final : public Logger {
  public:
-  /// A line is not logged again in this time. How often it came is logged when the time is over.
+  /// A line is not logged again in this time. The number of repetitions is logged after it.
   static constexpr Duration kBetween = std::chrono::seconds(10);
   /// A text of many lines may come in full again after this time.
   static constexpr Duration kToldFor = std::chrono::minutes(10);
-  /// So many lines are told apart, and so many texts are remembered.
+  /// The number of lines that are told apart, and of texts that are remembered.
   static constexpr std::size_t kMostLines = 256;
   static constexpr std::size_t kMostTexts = 64;
 
@@ -36,12 +36,12 @@ class RepeatFilter final : public Logger {
   /// all fields are the same.
   void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) override;
 
-  /// Logs the counts whose time is over. Every call of Log does so first; where none may come for
-  /// long, this is to be called about once a second.
+  /// Logs the counts whose time is over. Every call of Log does so first; if calls may be rare,
+  /// call this about once per second.
   void Tick();
 
  private:
-  /// A line that was logged, with all that its count is logged with.
+  /// A line that was logged, with the data for logging its count.
   struct Line {
     LogLevel level;
     std::string event;
@@ -53,7 +53,7 @@ class RepeatFilter final : public Logger {
   /// Whether the line is new, or cannot be remembered.
   bool IsNew(LogLevel level, std::string_view event, const std::vector<LogField>& fields)
       MILLRACE_REQUIRES(mutex_);
-  /// Cuts off what follows the first line, if that was told before.
+  /// Cuts off the text after the first line, if it was logged before.
   void CutIfTold(std::string& text) MILLRACE_REQUIRES(mutex_);
 
   const std::shared_ptr<Logger> to_;

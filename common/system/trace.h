@@ -1,8 +1,8 @@
 // Records what a process does, span by span, while a trace is taken.
 //
-// A span is recorded after it has ended, by the code that knows what it was. That code takes the
-// begin from Begin. While no trace is taken, Begin costs one relaxed load and returns a time that
-// Record ignores.
+// A span is recorded after it has ended, by the code that ran it. That code takes the start from
+// Begin. While no trace is taken, Begin costs one relaxed load and returns a time that Record
+// ignores.
 //
 //   const Time began = tracer.Begin();
 //   Work();
@@ -40,13 +40,13 @@ class Tracer {
   /// Now; unset if nothing is being recorded.
   Time Begin() const { return on() ? clock_->Now() : Time{}; }
   /// Records a span that has ended. It is ignored if no trace is on, if it began before the trace,
-  /// or if its begin is unset.
+  /// or if its start is unset.
   void Record(const Span& span);
   /// Records a span with a name. REQUIRES: its end is set; spans of its kind have names.
   void RecordNamed(Span span, std::string_view name);
 
-  /// Records until `until`. If this is a new trace, what is left of the one before is dropped. If
-  /// it is the same trace again, only its end moves. The numbers of traces begin at 1.
+  /// Records until `until`. If this is a new trace, the rest of the previous one is dropped. If it
+  /// is the same trace again, only its end moves. The numbers of traces begin at 1.
   void Start(std::uint64_t trace, Time until);
 
   struct Taken {
@@ -54,7 +54,7 @@ class Tracer {
     std::vector<Span> spans;         // in the order in which they were recorded
     std::vector<std::string> names;  // of the trace's spans so far, by number
     std::uint64_t dropped = 0;       // lost spans of this trace so far
-    bool done = false;               // the trace is over and all is taken; the next Take gives none
+    bool done = false;               // the trace is over and all is taken; the next Take is empty
   };
   /// Removes and returns the oldest spans, at most `most`.
   Taken Take(std::size_t most);

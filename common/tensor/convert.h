@@ -17,9 +17,9 @@
 
 namespace millrace {
 
-// Values of the types that C++20 lacks, as they lie in memory.
+// Values of the types that C++20 lacks, in their form in memory.
 struct Bool8 {
-  std::uint8_t bits = 0;  // any number but 0 is true; conversions write 1
+  std::uint8_t bits = 0;  // any number except 0 is true; conversions write 1
 };
 struct Float16 {
   std::uint16_t bits = 0;
@@ -77,17 +77,18 @@ MILLRACE_HOST_DEVICE constexpr float HalfToFloat(std::uint16_t bits) {
   return BitCast<float>(sign | wide << 23 | mantissa << 13);
 }
 
-/// The same bits as HalfFromDouble gives for the value, without a branch: loops of it are vectors.
+/// The same bits as HalfFromDouble returns for the value, without a branch, so that loops
+/// vectorise.
 MILLRACE_HOST_DEVICE constexpr std::uint16_t HalfFromFloat(float value) {
   constexpr std::uint32_t kInfinity = 0x7c00;
   constexpr std::uint32_t kLeastNormal = std::uint32_t{127 - 14} << 23;  // 2^-14
   constexpr std::uint32_t kTooLarge = std::uint32_t{127 + 16} << 23;     // 2^16
   const auto bits = BitCast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffff;
-  // The bits that stay are rounded to the nearest by a sum: a half, or a bit less for an even one.
+  // The kept bits are rounded to the nearest by a sum: a half, or a bit less for an even one.
   const std::uint32_t rebiased = magnitude - (std::uint32_t{127 - 15} << 23);
   const std::uint32_t normal = (rebiased + 0xfff + (magnitude >> 13 & 1)) >> 13;
-  // Beside 0.5, the last bit of a float is 2^-24, as that of a subnormal half.
+  // Beside 0.5, the last bit of a float is 2^-24, like the last bit of a subnormal half.
   const std::uint32_t subnormal =
       BitCast<std::uint32_t>(BitCast<float>(magnitude) + 0.5f) - BitCast<std::uint32_t>(0.5f);
   const std::uint32_t nan = kInfinity | 0x200 | (magnitude >> 13 & 0x3ff);

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// Calls f with a zero of the C++ type whose values lie in memory as the dtype's do.
+/// Calls f with a zero of the C++ type whose values have the dtype's form in memory.
 template <class F>
 MILLRACE_HOST_DEVICE decltype(auto) VisitValues(DType dtype, F&& f) {
   switch (dtype) {

@@ -1,5 +1,5 @@
 // Floats and their bits. A processor keeps the payload of a NaN that it converts or scales; a GPU
-// gives one NaN for all. So code that has to give the same bits on both makes NaNs of their bits.
+// gives one NaN for all. So code that has to give the same bits on both makes NaNs from their bits.
 //
 // Pure functions. C++17, because devices use them too.
 #pragma once
@@ -26,7 +26,7 @@ struct FloatBits {
   static constexpr Word kQuietNan = ~kSign & ~((Word{1} << (kMantissa - 1)) - 1);
 };
 
-/// The NaN of type To that a processor makes of one of type From, by converting or calculating:
+/// The NaN of type To that a processor makes from one of type From, by converting or calculating:
 /// quiet, with the same sign and the upper bits of the payload.
 template <class To, class From>
 MILLRACE_HOST_DEVICE constexpr To NanOfNan(From nan) {

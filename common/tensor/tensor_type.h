@@ -3,7 +3,8 @@
 // A tensor has rows (examples, nodes, edges, …). In a dense tensor, all rows have the same fixed
 // inner extents. In a ragged one, every row is a sequence of its own length, and the elements of
 // these sequences have the fixed inner extents. The values of one row of a dense tensor, or of one
-// element of a ragged one, are its unit: everything but ragged axes can be computed unit by unit.
+// element of a ragged one, are its unit: everything except ragged axes can be computed unit by
+// unit.
 //
 // Texts are written as in pipelines: `float32`, `float32[80]`, `float32[*, 80]`, `bytes[194]`
 // (which is uint8[194]), `bytes[*]` and `str` (both uint8[*]). The rows are not part of the text.

@@ -1,4 +1,4 @@
-// A tensor in memory: its type, and where its values and splits lie.
+// A tensor in memory: its type, its values and its splits.
 //
 // A view owns nothing; type and memory have to outlive it.
 #pragma once

@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// Names that users give, and those that they read, are no longer.
+/// Names that users give, and names that they read, are no longer.
 inline constexpr std::size_t kMaxTensorName = 128;
 
 /// Whether it is one word of at most 128 letters, digits and `_` that begins with no digit.
@@ -18,7 +18,7 @@ bool IsTensorWord(std::string_view text);
 /// The name as expressions and messages write it, with `.` for each `/`.
 std::string DottedName(std::string_view name);
 
-/// The tensor that says how many bytes each text of a list of texts has: "NAME.lengths". The tensor
+/// The tensor with the number of bytes of each text of a list of texts: "NAME.lengths". The tensor
 /// NAME has the bytes of all texts of a row, one after another. A source alone can have such a
 /// pair, because no name that a user gives has a point.
 std::string TextLengthsOf(std::string_view name);

@@ -61,14 +61,14 @@ struct OutgoingPart {
   std::shared_ptr<const void> owner;
 };
 
-/// A part that came in. The data lie where the network put them, in slices that `owner` keeps
+/// A part that came in. The data are where the network put them, in slices that `owner` keeps
 /// alive.
 struct IncomingPart {
   v1::BatchPart part;
   std::vector<std::span<const std::byte>> data;
   std::shared_ptr<const void> owner;
   /// Whether the data are one piece of the worker's memory, which does not change while `owner`
-  /// lives. Then the parts of a batch lie side by side, and the first begins at a multiple of
+  /// lives. Then the parts of a batch are side by side, and the first begins at a multiple of
   /// kTensorAlignment.
   bool in_place = false;
 
@@ -77,8 +77,8 @@ struct IncomingPart {
     for (const auto& slice : data) n += slice.size();
     return n;
   }
-  /// How many bytes of the batch the data stand for. The sender says so if they are compressed, and
-  /// nobody has checked that.
+  /// How many bytes of the batch the data hold. The sender says so if they are compressed, and the
+  /// number is unchecked.
   std::uint64_t batch_bytes() const {
     const std::size_t n = data_bytes();
     return n == 0 || part.compression() == v1::COMPRESSION_OFF ? n : part.raw_bytes();
@@ -93,7 +93,7 @@ struct BatchAddress {
 
   std::string address;      // host:port
   std::string host_id;      // of the worker; empty: unknown
-  std::string unix_socket;  // for consumers on the worker's host; empty: none
+  std::string unix_socket;  // for consumers on the worker's host; empty: no socket
 };
 
 /// The network for a client of dispatchers and workers. Thread-safe. Addresses are host:port.
@@ -119,15 +119,15 @@ class Connector {
   virtual Result<std::string> GetStatic(const std::string& address, const std::string& fingerprint,
                                         const std::string& digest, double silence_seconds,
                                         std::stop_token stop) = 0;
-  /// The bytes of a measured column's file, as the dispatcher keeps them; nobody has checked them.
-  /// Blocks until all is there. NotFound if the dispatcher does not have the column;
-  /// DeadlineExceeded if nothing has come for `silence_seconds`; Cancelled if `stop` is requested.
+  /// The bytes of a measured column's file, as the dispatcher keeps them, unchecked. Blocks until
+  /// all is there. NotFound if the dispatcher does not have the column; DeadlineExceeded if nothing
+  /// has come for `silence_seconds`; Cancelled if `stop` is requested.
   virtual Result<std::string> GetColumn(const std::string& address,
                                         const v1::GetColumnRequest& request, double silence_seconds,
                                         std::stop_token stop) = 0;
   virtual Result<v1::ServiceStatus> GetStatus(const std::string& address,
                                               double timeout_seconds) = 0;
-  /// Receives the status again and again, as the dispatcher sends it, and calls `on_status` on the
+  /// Receives the status repeatedly, as the dispatcher sends it, and calls `on_status` on the
   /// calling thread. Blocks until `stop` is requested (Ok) or the stream ends (the reason).
   /// DeadlineExceeded if nothing has come for several periods and some seconds.
   virtual Status WatchStatus(const std::string& address, double period_seconds,
@@ -148,9 +148,8 @@ class Connector {
 };
 
 /// The requests that a dispatcher answers. Thread-safe. The network has checked that `peer` may
-/// call the method (common/access/rights.h); where its right does not reach to everything, the
-/// endpoint looks at `peer` itself. A handler of nullptr refuses the stream (while the dispatcher
-/// shuts down).
+/// call the method (common/access/rights.h); if its right is limited, the endpoint checks `peer`
+/// itself. A handler of nullptr refuses the stream (while the dispatcher shuts down).
 class DispatcherEndpoint {
  public:
   virtual ~DispatcherEndpoint() = default;
@@ -175,7 +174,7 @@ class DispatcherEndpoint {
                                               const Peer& peer) = 0;
 };
 
-/// The static tables of a plan in the form in which a worker keeps them.
+/// The static tables of a plan in the form that a worker keeps.
 struct StaticBytes {
   std::string digest;  // 32 hex digits
   std::shared_ptr<const std::string> bytes;

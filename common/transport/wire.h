@@ -15,11 +15,12 @@
 
 namespace millrace::wire {
 
-/// The most data in one part, in bytes. So no message comes near the receive limits.
+/// The most data in one part, in bytes, so that no message comes near the receive limits.
 inline constexpr std::size_t kMaxPartBytes = 1 << 20;
 /// The largest message that a batch connection accepts, in bytes.
 inline constexpr int kMaxBatchMessageBytes = 4 << 20;
-/// The largest message that a dispatcher accepts, in bytes. Those with file lists are the longest.
+/// The largest message that a dispatcher accepts, in bytes. Messages with file lists are the
+/// longest.
 inline constexpr int kMaxToDispatcherBytes = 8 << 20;
 /// The largest message from a dispatcher, in bytes. The status of a large fleet is the longest.
 inline constexpr int kMaxControlMessageBytes = 64 << 20;

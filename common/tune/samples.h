@@ -21,7 +21,7 @@ class Mean {
   }
   std::size_t count() const { return count_; }
   double value() const { return mean_; }
-  /// 0 of fewer than two numbers.
+  /// 0 for fewer than two numbers.
   double error() const {
     if (count_ < 2) return 0;
     const auto n = static_cast<double>(count_);

@@ -34,7 +34,7 @@ class InProcessNetwork {
   void AddDispatcher(const std::string& address, std::shared_ptr<DispatcherEndpoint> endpoint);
   void AddWorker(const std::string& address, std::shared_ptr<WorkerEndpoint> endpoint);
 
-  /// Makes a process look killed to the others: nobody listens at `address` any more, and its
+  /// Makes a process look killed to the others: nothing listens at `address` any more, and its
   /// streams break in both roles. The streams that it opened are those under the name `who`
   /// (MakeConnector).
   void Kill(const std::string& address);

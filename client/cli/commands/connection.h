@@ -13,25 +13,25 @@
 namespace millrace::cli {
 
 struct Connection {
-  std::string address = "127.0.0.1:7700";  // several have commas between
-  std::string tls;                         // folder; empty: that of MILLRACE_TLS, or no TLS
+  std::string address = "127.0.0.1:7700";  // several are separated by commas
+  std::string tls;                         // folder; empty: the one in MILLRACE_TLS, or no TLS
 };
 
 /// Adds --address, which takes one dispatcher or several, and --tls.
 void AddConnection(CommandLine& command, Connection& connection);
 
-/// Errors are those of TlsFolder::Open.
+/// Errors as for TlsFolder::Open.
 Result<std::shared_ptr<Connector>> Connect(const Connection& connection);
 
-/// Receives the status of the service again and again, once per period. `on_status` is called on
-/// this thread. A dispatcher that is away may come back: so an error is told to `on_error`, and
-/// watching goes on as long as that returns true. Blocks until `stop` is requested (Ok) or it
-/// returns false (the error).
+/// Receives the status of the service repeatedly, once per period. `on_status` is called on this
+/// thread. A dispatcher that is away may come back, so `on_error` gets the error, and watching goes
+/// on as long as it returns true. Blocks until `stop` is requested (Ok) or `on_error` returns false
+/// (the error).
 Status WatchOn(Connector& connector, const std::string& address, double period_seconds,
                const std::function<void(const v1::ServiceStatus&)>& on_status,
                const std::function<bool(const Status&)>& on_error, const std::stop_token& stop);
 
-/// Whether it is of use to try again after this error: rights do not come back.
+/// Whether another try may succeed after this error: rights do not come back.
 bool MayHelpToRetry(const Status& error);
 
 }  // namespace millrace::cli

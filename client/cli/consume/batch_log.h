@@ -1,4 +1,4 @@
-// The line that stands for one batch in logs. `millrace digest --epoch` computes it; `millrace
+// The line for one batch in logs. `millrace digest --epoch` computes it; `millrace
 // consume --log` writes it for each batch that it received. Both give the same line for the same
 // batch.
 //

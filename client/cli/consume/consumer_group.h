@@ -19,7 +19,7 @@ struct ConsumeOptions {
   SessionOptions session;  // for every rank; `rank` itself is ignored
   std::vector<std::uint32_t> ranks;
   std::uint64_t steps = 0;   // for each rank; 0: all
-  double delay_seconds = 0;  // pause after each batch, to stand for a training step
+  double delay_seconds = 0;  // pause after each batch, in place of a training step
   bool lockstep = false;     // no rank goes on before all ranks have their batch
   std::string log_file;
   std::string out_dir;

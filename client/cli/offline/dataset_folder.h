@@ -33,7 +33,7 @@ void AddIndexFile(CommandLine& command, DatasetOpenOptions& options);
 void AddThreads(CommandLine& command, DatasetOpenOptions& options);
 
 /// Calls `work` with options that show progress with a bar, which is named `what`. The bar begins
-/// with the first bytes that are read; none is shown if nothing has to be read.
+/// with the first bytes that are read; no bar is shown if nothing has to be read.
 Result<std::string> WithProgress(
     const std::string& what, DatasetOpenOptions options,
     const std::function<Result<std::string>(const DatasetOpenOptions&)>& work);

@@ -1,4 +1,4 @@
-// What `millrace inspect` says about the tensors that a pipeline defines, and about operations.
+// The text of `millrace inspect` about the tensors that a pipeline defines, and about operations.
 //
 // Pure functions.
 #pragma once
@@ -10,8 +10,8 @@
 
 namespace millrace::cli {
 
-/// A line for each definition, and one each for output and pads; empty if the pipeline has none of
-/// them.
+/// A line for each definition, one for output and one for pads; empty if the pipeline has no
+/// definition, output or pad.
 std::string DescribeDefinitions(const TensorsPart& part);
 
 /// The inputs and the parameters of every operation, with defaults and help.

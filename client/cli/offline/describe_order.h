@@ -20,7 +20,7 @@ std::string DescribeBuckets(const PlannedOrder& planned);
 std::string DescribeBranches(const Plan& plan);
 
 /// How much more the largest rank of a step has than the mean of the ranks, by the values that
-/// buckets or balance go by, over some full steps of the first epoch; empty if nothing goes by
+/// buckets or balance go by, over some full steps of the first epoch. Empty if nothing goes by
 /// values, or if there is one rank or no full step.
 std::string DescribeBalance(const PlannedOrder& planned, const StepArithmetic& steps);
 

@@ -14,7 +14,7 @@
 
 namespace millrace::cli {
 
-/// What a tensor takes for an example, on average.
+/// The mean cost of a tensor per example.
 struct TensorCost {
   double bytes = 0;        // as operations read it
   double nanoseconds = 0;  // to compute it alone, without loops that fuse operations; 0: a source's

@@ -13,7 +13,7 @@ namespace millrace::cli {
 
 struct MeasureOptions {
   std::uint32_t world_size = 1;
-  /// The sample ends after so long, even if the mean is not steady yet. A few batches are built
+  /// The sample ends after this time, even if the mean is not steady yet. A few batches are built
   /// however long that takes.
   double seconds = 10;
   /// Called after each batch with the number of batches built so far; may be empty.
@@ -27,7 +27,7 @@ Result<ExampleRange> DrawBatch(const StepArithmetic& steps, std::uint64_t number
 
 /// Builds batches of random ranks and steps of epoch 0, always the same ones in the same order,
 /// until the standard error of their mean CPU time is small, or the time is over. The first batch,
-/// which makes the thread's memory, is not counted. Memory and CPU time are those of the whole
+/// which makes the thread's memory, is not counted. Memory and CPU time are measured for the whole
 /// process, so nothing else must run in it meanwhile. Errors of the step arithmetic and of
 /// building.
 Result<SampleFacts> MeasureBatches(const Plan& plan, const MeasureOptions& options);

@@ -30,14 +30,15 @@ struct OfflineOptions {
 };
 
 /// Reads and parses the pipeline. NotFound for a file that is not there, InvalidArgument for a
-/// --dataset that is not ID=DIR and for what the pipeline says wrongly.
+/// --dataset that is not ID=DIR and for errors in the pipeline.
 Result<LocalPlans> OpenOffline(const OfflineOptions& options);
 
 /// "citations (graph)": a dataset and its kind. REQUIRES: the dataset was opened.
 std::string DatasetWithKind(LocalPlans& plans, const std::string& dataset);
 
-/// An example that a user names by its number, in a branch if `branch` is not empty: its number in
-/// the plan. OutOfRange, InvalidArgument or NotFound, with what there is, if there is none.
+/// The number in the plan of an example that a user names by its number, in a branch if `branch` is
+/// not empty. OutOfRange, InvalidArgument or NotFound, with the possible values, if there is no
+/// such example.
 Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::uint64_t example);
 
 /// Registers --branch.
@@ -53,8 +54,8 @@ Result<std::string> ReadTextFile(const std::string& path);
 Result<Position> ParsePosition(const std::string& text, std::uint64_t default_epoch);
 
 /// Where the steps of an epoch begin: at its start, or at `from` (--from; may be empty).
-/// InvalidArgument where that lies in another epoch, OutOfRange where the epoch has no step from
-/// there on, and whatever StepArithmetic::Start refuses.
+/// InvalidArgument if `from` is in another epoch, OutOfRange if the epoch has no step from there
+/// on, and all errors of StepArithmetic::Start.
 Result<Position> StepsBegin(const StepArithmetic& steps, const std::string& from,
                             std::uint64_t epoch);
 
@@ -64,7 +65,7 @@ void AddSkipBad(CommandLine& command, bool& skip_bad);
 /// The value of a fact, as text.
 std::string FactText(const ExampleFact& fact);
 
-/// Writes a line to stdout. Unavailable where stdout is closed.
+/// Writes a line to stdout. Unavailable if stdout is closed.
 Status PrintLine(const std::string& line);
 
 }  // namespace millrace::cli

@@ -10,17 +10,17 @@
 
 namespace millrace::cli {
 
-/// The things that the numbers take for granted, in one or two sentences each.
+/// The assumptions behind the numbers, in one or two sentences each.
 std::vector<std::string> SizeAssumptions();
 
-/// Several lines: the sample, then each result with the calculation that gives it, then what is
-/// assumed. Ends with a newline.
+/// Several lines: the sample, then each result with the calculation that gives it, then the
+/// assumptions. Ends with a newline.
 std::string DescribeSize(const SizeRequest& request, const SizeFacts& facts,
                          const SizeAnswer& answer);
 
 /// The same as one JSON object on one line, without a newline at the end: "request", "sample",
-/// "facts", "answer" and "assumptions". Names end with their units; numbers are those of the
-/// report. An unknown number is null.
+/// "facts", "answer" and "assumptions". Names end with their units; the report has the same
+/// numbers. An unknown number is null.
 std::string SizeJson(const SizeRequest& request, const SizeFacts& facts, const SizeAnswer& answer);
 
 }  // namespace millrace::cli

@@ -1,8 +1,9 @@
-// The arithmetic of `millrace size`: what a training needs, from what a sample of its batches cost.
+// The arithmetic of `millrace size`: what a training needs, from the cost of a sample of its
+// batches.
 //
-// Each result is rounded at once to four significant digits, which are those that are printed, and
-// the next one is computed from the rounded number. So every printed number follows exactly from
-// the numbers printed above it.
+// Each result is rounded at once to four significant digits, which are printed, and the next one is
+// computed from the rounded number. So every printed number follows exactly from the numbers
+// printed above it.
 //
 // Pure functions and values; thread-safe.
 #pragma once
@@ -16,7 +17,7 @@ namespace millrace::cli {
 
 /// The training that is to be served.
 struct SizeRequest {
-  std::uint32_t gpus = 1;          // each takes one batch a step; at least 1
+  std::uint32_t gpus = 1;          // each takes one batch per step; at least 1
   double step_seconds = 1;         // time of a step of the training loop; more than 0
   double reserve = 0.25;           // the share of cores that is added; at least 0
   std::uint32_t worker_cores = 1;  // cores of one worker; at least 1
@@ -39,11 +40,11 @@ Spread SpreadOf(std::vector<double> values);
 /// Seconds that a batch spends in one stage of building, waiting included.
 struct StageCost {
   std::string name;
-  double seconds = 0;   // a batch, mean
+  double seconds = 0;   // per batch, mean
   bool python = false;  // whether processes of a plugin take the time
 };
 
-/// The cost of a sample of batches that one thread built. Costs are of one batch.
+/// The cost of a sample of batches that one thread built. Costs are per batch.
 struct SampleFacts {
   double seconds = 0;          // that the whole sample took
   Spread cpu;                  // CPU seconds of this process, without processes of plugins
@@ -53,14 +54,15 @@ struct SampleFacts {
   Spread bytes;              // packed, as they travel
   double builder_bytes = 0;  // memory that a builder thread holds, beside the batch
   double base_bytes = 0;     // memory of the process before it built anything, without files
-  /// Bytes that this process had to read from storage, mean. Empty if the kernel does not tell.
+  /// Bytes that this process had to read from storage, mean. Empty if the kernel does not report
+  /// it.
   std::optional<double> storage_bytes;
 };
 
 /// All that is known before the arithmetic.
 struct SizeFacts {
   SampleFacts sample;
-  double python_process_bytes = 0;  // memory of one process of a plugin; 0: there are none
+  double python_process_bytes = 0;  // memory of one process of a plugin; 0: no plugins
   std::uint64_t epoch_batches = 1;  // of all ranks together; at least 1
   double dataset_bytes = 0;         // all files of all datasets; 0: not known
   double prefetch_bytes = 0;        // that a consumer receives ahead
@@ -78,10 +80,10 @@ struct SizeAnswer {
   double busy_cores = 0;     // without the reserve
   double cores_with_reserve = 0;
   std::uint64_t cores = 1;
-  /// The cores if the mean CPU time is wrong by two standard errors, down and up.
+  /// The number of cores if the mean CPU time is wrong by two standard errors, down and up.
   std::uint64_t cores_low = 1;
   std::uint64_t cores_high = 1;
-  double python_seconds = 0;  // of processes of plugins, a batch
+  double python_seconds = 0;  // of processes of plugins, per batch
   double busy_processes = 0;  // without the reserve
   double processes_with_reserve = 0;
   std::uint64_t python_processes = 0;  // each on a core of its own
@@ -93,7 +95,7 @@ struct SizeAnswer {
   double gbit_per_second_consumer = 0;
 
   double consumer_bytes = 0;  // that a consumer may receive ahead
-  double building_bytes = 0;  // of a worker's threads: their memory, and a batch each
+  double building_bytes = 0;  // of a worker's threads: their memory, and one batch per thread
   double plugin_bytes = 0;    // of a worker's processes of plugins
   double pause_bytes = 0;     // of the batches that a consumer takes in kPauseSeconds
   /// Bytes that all workers together build ahead for a consumer: pause_bytes, but at least two
@@ -110,16 +112,16 @@ struct SizeAnswer {
   double disk_bytes_per_second = 0;  // of all workers
   double disk_bytes_per_second_worker = 0;
   double cached_bytes = 0;  // memory of a worker that also keeps the dataset in the page cache
-  bool fits_host = false;   // whether this host has so much
+  bool fits_host = false;   // whether this host has that much
 };
 
-/// The CPU time of sending a batch over gRPC: a worker's, from the tables of
+/// The CPU time of a worker to send a batch over gRPC, from the tables of
 /// docs/internals/benchmarks.md with batches of 64 and 512 examples.
 inline constexpr double kSendSecondsABatch = 100e-6;
 inline constexpr double kSendSecondsAByte = 0.8e-9;
-/// Batches are built ahead for so long, so that a worker may pause or end without a wait.
+/// Batches are built this far ahead, so that a worker may pause or end without a wait.
 inline constexpr double kPauseSeconds = 10;
-/// The share of memory_limit that may hold batches built ahead is one in so many.
+/// One part in this many of memory_limit may hold batches built ahead.
 inline constexpr double kBatchShare = 4;
 /// A suggested memory limit is a multiple of this.
 inline constexpr double kLimitStepBytes = 250e6;

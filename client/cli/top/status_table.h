@@ -18,11 +18,11 @@ std::string StatusTable(const v1::ServiceStatus& status);
 std::string DetailedStatusTable(const v1::ServiceStatus& status);
 /// The jobs, how many workers they need, and how far those with a mix have read its branches.
 std::string JobsTable(const v1::ServiceStatus& status);
-/// A job's state in a word or two. Of an ended one it is how it ended: "completed", "ended by ann".
+/// A job's state in a word or two. For an ended job: how it ended, "completed", "ended by ann".
 std::string JobStateText(const v1::JobStatus& job);
 /// Why a job does not run: its error, or what it waits for. Empty if it runs.
 std::string JobWhyText(const v1::JobStatus& job);
-/// The epoch that the job's step is of: that of its place, or at the end of a job the one before.
+/// The epoch of the job's step: the epoch of its place, or at the end of a job the one before.
 std::uint64_t EpochOf(const v1::JobStatus& job);
 /// "4/6": 4 workers are present, and 6 are wanted.
 std::string WorkersText(const v1::DesiredWorkers& figure);

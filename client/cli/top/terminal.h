@@ -49,7 +49,7 @@ class Terminal {
   /// Give.
   bool Draw(const std::vector<std::string>& lines);
 
-  /// Returns a key, or nothing if none comes within `patience`. '\0' means that the keyboard is
+  /// Returns a key, or nullopt if no key comes within `patience`. '\0' means that the keyboard is
   /// gone for good.
   std::optional<char> ReadKey(std::chrono::milliseconds patience) const;
 

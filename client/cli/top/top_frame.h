@@ -12,8 +12,8 @@
 
 namespace millrace::cli {
 
-/// The order of the lists: by name; by batches a second, most first; or by waiting, longest first
-/// (for workers: those that consumers wait for most).
+/// The order of the lists: by name; by batches per second, most first; or by waiting, longest first
+/// (for workers: the ones that consumers wait for most, first).
 enum class TopSort { kName, kRate, kWaited };
 
 /// One of "name", "rate", "waited".
@@ -26,7 +26,7 @@ struct TopView {
   std::size_t height = 0;  // in lines; 0: no limit
   TopSort sort = TopSort::kName;
   bool paused = false;
-  std::string notice;  // a notice for the reader about the view itself; empty: none
+  std::string notice;  // about the view itself; empty: no notice
 };
 
 struct TopLine {
@@ -43,7 +43,8 @@ std::vector<TopLine> TopFrame(const v1::ServiceStatus* before, const v1::Service
                               const TopView& view);
 
 /// Keeps the statuses that a frame needs: the newest one, and one far enough before it. Peers
-/// report once a second, so a rate over a shorter time would jump between zero and twice its value.
+/// report once per second, so a rate over a shorter time would jump between zero and twice its
+/// value.
 class TopHistory {
  public:
   static constexpr double kApartSeconds = 1.5;

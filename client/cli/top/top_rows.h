@@ -19,9 +19,9 @@ namespace millrace::cli {
 /// An amount per second; nothing if it is not known yet.
 using Rate = std::optional<double>;
 
-/// The rank, with the replica after it if that is not 0: "3", "3 (1)".
+/// The rank, followed by the replica if it is not 0: "3", "3 (1)".
 std::string RankText(const v1::ConsumerStatus& consumer);
-/// The members of its list up to the last one in use, of all: "8/16".
+/// The number of members of its list up to the last one in use, and of all members: "8/16".
 std::string ListText(const v1::ConsumerStatus& consumer);
 /// How far its oldest step that is not built is past due: "1.5 s", or "-".
 std::string DueText(const v1::ConsumerStatus& consumer);
@@ -45,7 +45,7 @@ struct PluginRow {
   const v1::WorkerStatus* worker;
   std::string object;
   std::size_t places = 0;   // for processes
-  std::size_t running = 0;  // processes that there are now
+  std::size_t running = 0;  // processes that run now
   Rate busy;                // share of the time of all places in which they had a request
   Rate examples;            // built
   std::uint64_t restarts = 0;

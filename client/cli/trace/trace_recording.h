@@ -34,10 +34,10 @@ class TraceRecording {
   std::uint64_t clock_error_ns() const;
 
   /// Writes the trace in the Trace Event Format, in pieces. It has a process for the dispatcher,
-  /// each worker and each consumer; a complete event (X) for each span, with its batch, but
-  /// asynchronous ones (b, e) for asks, which overlap; and flow events (s, t, f) that connect the
-  /// spans of one batch. Times are microseconds since the trace
-  /// began, by the dispatcher's clock.
+  /// each worker and each consumer; a complete event (X) for each span, with its batch, and
+  /// asynchronous events (b, e) instead for asks, which overlap; and flow events (s, t, f) that
+  /// connect the spans of one batch. Times are microseconds since the trace began, by the
+  /// dispatcher's clock.
   void WriteJson(const std::function<void(std::string_view)>& out) const;
 
  private:

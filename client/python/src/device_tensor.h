@@ -1,4 +1,4 @@
-// DLPack's view of tensors that may lie outside the host's memory.
+// DLPack's view of tensors that may be outside the host's memory.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ void RequireHostMemory(const DeliveredTensor& tensor);
 /// asks for another device, or for a copy of a tensor that the host cannot read.
 bool CopyWanted(const DeliveredTensor& tensor, const nanobind::kwargs& arguments);
 
-/// Tells the ledger of the tensor's memory which stream a consumer's __dlpack__(stream=…) names. No
+/// Notes in the ledger of the tensor's memory the stream of a consumer's __dlpack__(stream=…). No
 /// stream has to wait, because the tensor is complete. Raises ValueError for a stream that DLPack
 /// forbids. Does nothing for a tensor in the host's memory.
 void NoteStream(const DeliveredTensor& tensor, const nanobind::kwargs& arguments);

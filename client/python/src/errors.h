@@ -10,7 +10,7 @@
 
 namespace millrace::python {
 
-/// Raises the exception that stands for the status. REQUIRES: it is not ok, and the GIL is held.
+/// Raises the exception for the status. REQUIRES: it is not ok, and the GIL is held.
 [[noreturn]] void Raise(const Status& status);
 
 inline void RaiseUnlessOk(const Status& status) {

@@ -43,7 +43,7 @@ class FeatureShapes {
 
  private:
   ExampleLister lister_;
-  /// Reads the features that have been of kind kBytes, for the lengths of their values. None if
+  /// Reads the features that have been of kind kBytes, for the lengths of their values. Null if
   /// there is no such feature.
   std::unique_ptr<ExampleParser> parser_;
   std::vector<FeatureShape*> parsed_;  // what the parser reads, in its order

@@ -11,7 +11,7 @@
 
 namespace millrace::python {
 
-/// One tensor of a batch, or several that lie equally far apart and are the rows of this one.
+/// One tensor of a batch, or several at equal distances that are the rows of this one.
 class Tensor {
  public:
   Tensor(std::shared_ptr<HeldBatch> batch, const DeliveredTensor& tensor)
@@ -26,7 +26,7 @@ class Tensor {
     }
     batch_->Lend(tensor_.path);
   }
-  /// `rows` tensors like `first`. Each begins `row_bytes` bytes after the begin of the one before.
+  /// `rows` tensors like `first`. Each begins `row_bytes` bytes after the start of the one before.
   Tensor(std::shared_ptr<HeldBatch> batch, const DeliveredTensor& first, Py_ssize_t rows,
          Py_ssize_t row_bytes)
       : Tensor(std::move(batch), first) {

@@ -57,14 +57,14 @@ class AskBook {
  public:
   using Steps = std::map<std::uint64_t, StepAsks>;
 
-  /// What one worker is asked for.
+  /// The asks of one worker.
   struct OfWorker {
     std::set<std::uint64_t> steps;
-    std::uint64_t open = 0;  // of these, take a slot: they are neither built nor shared
+    std::uint64_t open = 0;  // of these, asks that take a slot: neither built nor shared
     std::uint64_t runs = 0;  // of consecutive steps
   };
 
-  /// `breaks` says of a step whether no run goes on over its beginning.
+  /// `breaks` says whether no run goes on over the beginning of a step.
   explicit AskBook(std::function<bool(std::uint64_t)> breaks) : breaks_(std::move(breaks)) {}
 
   /// REQUIRES: the worker is not asked for the step, which is asked of fewer than StepAsks::kMost.
@@ -76,15 +76,14 @@ class AskBook {
   bool TakeBack(std::uint64_t step, Number worker);
   /// Takes all asks of a worker back. Returns their steps.
   std::vector<std::uint64_t> TakeBackAll(Number worker);
-  /// Tells what the worker has built of all that it is asked for, and what it has or builds for
-  /// twins.
+  /// Notes which of its steps the worker has built, and which steps it has or builds for twins.
   void Tell(Number worker, const std::set<std::uint64_t>& built,
             const std::set<std::uint64_t>& twins);
   /// The step comes from the worker, so it is built, if the worker is asked for it.
   void Comes(std::uint64_t step, Number worker);
   /// The loop has passed the steps before `next`.
   void Pass(std::uint64_t next) { free_.Pass(next); }
-  /// This process stood still for `more`, so no step is later for that.
+  /// This process stood still for `more`; steps do not become later by that time.
   void StoodStill(Duration more);
 
   const Steps& steps() const { return steps_; }

@@ -40,7 +40,7 @@ class Attach {
   void StoodStill(Duration more);
 
   /// True if the message came on the present stream, from a dispatcher that leads. Only such a
-  /// message is to be obeyed.
+  /// message is obeyed.
   bool OnMessage(StreamId stream, const v1::AttachResponse& message, Time now);
   /// An error ends the session. REQUIRES: OnMessage has just returned true for the message of this
   /// Welcome.
@@ -48,7 +48,7 @@ class Attach {
   /// A list with workers came, so the session no longer waits for one.
   void OnMembers();
   void OnWritten(StreamId stream);
-  /// An error ends the session, since trying again cannot help.
+  /// An error ends the session, since another attempt cannot help.
   Status OnClosed(StreamId stream, const Status& status, bool leaving, Time now);
 
   /// Gives up a silent dispatcher, and logs waits that last. An error ends the session.

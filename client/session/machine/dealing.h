@@ -1,19 +1,18 @@
-// Deals a session's steps to its workers: which of them builds which step is decided as late as it
-// can be, by who will have it here first.
+// Deals a session's steps to its workers: it decides as late as possible which of them builds which
+// step, by who will have it here first.
 //
 // The rules (docs/internals/protocol.md, "Dealing"):
 // - A step is dealt if it is within the bytes ahead, or if the loop needs it a few seconds after
 //   the first worker could have it here.
-// - It goes to the first member of the list that has it here in time. So the own host is preferred
+// - It goes to the first member of the list that has it here in time, so the own host is preferred
 //   while it keeps up.
-// - If none has, the fastest member with a free slot takes a later step instead, one that is needed
-//   when this member is ready. The steps before it are left to faster members.
+// - If no member has, the fastest member with a free slot takes a later step instead, one that is
+//   needed when this member is ready. The steps before it are left to faster members.
 // - The loop's next step waits for no slot.
 // - A step that is late is asked of a second member, too.
 // - A step that a worker builds for a twin anyway, or has built, goes to that worker.
-// - A step of a window that has a home (window_homes.h) goes there, slot or not, unless others would
-//   have it here far sooner.
-//
+// - A step of a window that has a home (window_homes.h) goes there, slot or not, unless others
+//   would have it here far sooner.
 // Not thread-safe: part of the session's state machine.
 #pragma once
 
@@ -40,15 +39,15 @@ class Dealing {
   /// Runs and steps that one want list may name.
   static constexpr std::uint64_t kMostRuns = 256;
   static constexpr std::uint64_t kMostSteps = 4096;
-  /// Of these runs, so many are left for the loop's next step, for copies and for twins, and for
+  /// This many of these runs are left for the loop's next step, for copies and for twins, and for
   /// runs that fall apart because a batch in their middle comes first.
   static constexpr std::uint64_t kSpareRuns = 16;
-  /// Lags grow and copies are made at such times while a step is late, if there is another worker.
+  /// While a step is late and there is another worker, lags grow and copies are made this often.
   static constexpr Duration kLookEvery = std::chrono::milliseconds(50);
-  /// Otherwise nothing changes with time alone but the reach. A process may have a thousand sessions.
+  /// Otherwise only the reach changes with time. A process may have a thousand sessions.
   static constexpr Duration kLookSeldom = std::chrono::milliseconds(500);
-  /// Others are told for so long that a step finds no slot. So they are not told twice for each
-  /// batch that is built.
+  /// Dispatcher and workers see for this long that a step finds no slot, so that they do not
+  /// get the word twice for each batch that is built.
   static constexpr Duration kAsksFor = std::chrono::milliseconds(250);
 
   Dealing(const SessionContext& context, const Attach& attach, const Stock& stock,
@@ -63,7 +62,7 @@ class Dealing {
   // These functions REQUIRE that the session is admitted.
   /// Deals free steps to workers, until a rule stops.
   void Deal(Time now);
-  /// Finds who is late, and makes copies. To be called when AddTimes says.
+  /// Finds who is late, and makes copies. To be called when AddTimes asks for it.
   void Look(Time now);
   bool LookDue(Time now) const { return now >= looked_ + kLookEvery; }
   /// The worker has spoken. Steps that it has or builds for twins are moved to it, unless another
@@ -74,22 +73,22 @@ class Dealing {
 
   /// Whether a free step within reach found no slot at the last dealing.
   bool wants_more() const { return wants_more_; }
-  /// Whether that has been so within kAsksFor, as dispatcher and workers are told.
+  /// Whether wants_more() has been true within kAsksFor; dispatcher and workers get this value.
   bool asks(Time now) const { return wants_more_ || (wanted_ && now < *wanted_ + kAsksFor); }
   void AddTimes(NextDue& next) const;
 
  private:
-  /// A batch is taken to need so long until somebody has built one.
+  /// A batch is taken to need this long until somebody has built one.
   static constexpr double kGuessedSeconds = 0.05;
 
-  /// A member that may be asked, and what it would take it to build one more step. Seconds count
-  /// from now.
+  /// A member that may be asked, and the cost of building one more step there. Seconds count from
+  /// now.
   struct Member {
     WorkerLink* link = nullptr;
     double batch_seconds = 0;  // t
     double threads = 1;        // h
     bool known = false;        // it has built before
-    bool trial_used = false;   // on trial, and has the one step that it gets
+    bool trial_used = false;   // on trial, and has its only step
     double lag = 0;
     std::uint64_t open = 0;  // steps that are asked and take a slot: o
     std::uint64_t free = 0;  // slots that are left
@@ -98,7 +97,7 @@ class Dealing {
     double finish = 0;       // when one more step is here: f
   };
 
-  /// Sees to wants_more(), too.
+  /// Updates wants_more(), too.
   void DealFree();
   void WantsMore() {
     wants_more_ = true;
@@ -121,16 +120,16 @@ class Dealing {
   double NeededIn(std::uint64_t step) const { return pace_.NeededIn(step - stock_.next(), now_); }
   bool InReach(std::uint64_t step) const;
   bool InTime(const Member& member, std::uint64_t step) const;
-  /// The member for `step`, which is the free one behind `at` others, or for a later step, whose
-  /// place among the free ones is then in `at`. nullptr if no member has a slot.
+  /// The member for `step`, the free step behind `at` others, or for a later step, whose place
+  /// among the free ones is then in `at`. nullptr if no member has a slot.
   Member* Choose(std::uint64_t step, std::uint64_t& at);
   /// The member for the loop's next step, which waits for nothing.
   Member* ChooseForNext(std::uint64_t step);
-  /// How many free steps a member leaves to those that finish earlier and have no slot now.
+  /// How many free steps a member leaves to members that finish earlier and have no slot now.
   std::uint64_t Skips(const Member& member, std::uint64_t step) const;
   /// The first step from the free one behind `at` others on that the member may build.
   std::uint64_t StepFor(const Member& member, std::uint64_t at) const;
-  /// The member with the least finish of those for which `of` is true; nullptr if there is none.
+  /// The member with the least finish among those for which `of` is true; nullptr if there is none.
   template <class Of>
   Member* Fastest(Of of);
   /// Asks the member for some steps from `first` on.
@@ -138,7 +137,7 @@ class Dealing {
   void AddAsk(Member& member, std::uint64_t step, AskKind kind, bool shared);
   // dealing_preferred.cc
   Member* TwinOf(std::uint64_t step);
-  /// Of the members that finish about as soon as the fastest one, the one that twins choose, too.
+  /// The member that twins choose, too, among members that finish about as soon as the fastest one.
   Member* TwinsChoice(std::uint64_t step, const Member& fastest);
   void FindHomes();
   EpochWindow WindowOf(std::uint64_t step) const;
@@ -154,8 +153,8 @@ class Dealing {
   void CopyLate();
   /// Whether one more worker may try a step that code of a user has failed to build.
   bool CodeMayTry(std::uint64_t step, const StepAsks& asks) const;
-  /// Copies the step that the loop waits for if it only waits for other consumers' turns, and another
-  /// member would have it here far sooner. When it was dealt, none would.
+  /// Copies the step that the loop waits for if it only waits for other consumers' turns, and
+  /// another member would have it here far sooner; no member would have when the step was dealt.
   void CopyQueued();
   /// Whether all workers that are asked build for other consumers only.
   bool ServesOthers(const StepAsks& asks) const;

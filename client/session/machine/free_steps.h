@@ -1,8 +1,8 @@
 // The steps of a session that are free: neither held nor asked of a worker.
 //
 // A bit for each step from the loop's next one to the last one that was ever taken says whether it
-// is free. All steps behind these are. Dealing looks at most a few thousand steps ahead, so the
-// free step that comes after many others is found with a few dozen counts of bits.
+// is free. All steps behind these are free. Dealing looks at most a few thousand steps ahead, so
+// the free step that comes after many others is found with a few dozen counts of bits.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once

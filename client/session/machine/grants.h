@@ -1,5 +1,4 @@
-// Gives a session's workers credit (how many bytes they may send), and tells them in want lists
-// what is asked of them.
+// Gives a session's workers credit (how many bytes they may send), and sends them want lists.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -20,7 +19,7 @@ namespace millrace::client {
 
 class Grants {
  public:
-  /// Want lists to one worker are at least so far apart, if somebody may wait for one or not.
+  /// Want lists to one worker are at least this far apart, if somebody may wait for one or not.
   static constexpr Duration kUrgentWantsApart = std::chrono::milliseconds(5);
   static constexpr Duration kWantsApart = std::chrono::milliseconds(50);
 
@@ -30,7 +29,8 @@ class Grants {
   // These functions REQUIRE that the session is admitted.
   /// Gives credit for what is asked, in order of need.
   void GiveCredit();
-  /// The loop has come to another step. Its worker has to know, since it may send it without credit.
+  /// The loop has reached another step. Its worker has to know, since it may send it without
+  /// credit.
   void TellNext();
   void SendWantsWhereDue(Time now);
 
@@ -44,7 +44,7 @@ class Grants {
     return link.stream.urgent ? kUrgentWantsApart : kWantsApart;
   }
   /// Gives credit for one more step of the worker, of `free` bytes. Returns how many of these are
-  /// for steps that are needed later no more.
+  /// for steps that are no longer needed later.
   std::uint64_t GiveFor(WorkerLink& link, bool built, std::uint64_t free);
   v1::WantList MakeWants(const WorkerLink& link, Time now) const;
   /// The step from which on batches may be built, but not sent.

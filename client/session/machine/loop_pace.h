@@ -1,9 +1,8 @@
 // How long the training loop takes for a step, and so when it needs which step.
 //
-// What a loop does between two steps may be a wait for the other ranks of its job, who wait for
-// their batches: no rank can tell. So a loop that has waited for batches itself is taken to need
-// the next ones sooner. Otherwise all ranks of a job that lacks batches would ask for no more than
-// they get.
+// Between two steps, a loop may wait for the other ranks of its job, who wait for their batches: no
+// rank can tell. So a loop that has waited for batches itself is taken to need the next ones
+// sooner. Otherwise all ranks of a job that lacks batches would ask for no more than they get.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -24,7 +23,7 @@ class LoopPace {
   static constexpr std::size_t kTimes = 64;
 
   /// The loop asks for the next step. Only the first of several calls between two OnTaken counts.
-  /// `built`: a worker has it, so that a wait for it is none for workers to build.
+  /// `built`: a worker has it, so workers do not cause a wait for it.
   void OnAsks(Time now, bool built = false) {
     if (asks_) return;
     built_ = built;
@@ -74,8 +73,8 @@ class LoopPace {
     if (taken_ == Time{}) return;
     times_[count_++ % kTimes] = ToSeconds(now - taken_);
     const std::size_t count = std::min(count_, kTimes);
-    // A step that is long once, as for a compiler or for the validation between two epochs, says
-    // nothing of when the others are needed. If it did, too few workers would build for them.
+    // A single long step, for a compiler or a validation between two epochs, says nothing about
+    // when the others are needed. If it counted, too few workers would build for them.
     const std::size_t long_ones = count < 2 ? 0 : (count + kTimesForALong - 1) / kTimesForALong;
     std::array<double, kTimes> sorted = times_;
     const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(count);
@@ -88,7 +87,7 @@ class LoopPace {
     mean_ = sum / static_cast<double>(count);
   }
 
-  /// One of so many steps may be long without a change of what is usual.
+  /// One step in this many may be long without a change of the usual pace.
   static constexpr std::size_t kTimesForALong = 16;
   /// A wait counts if it is longer than this part of a step.
   static constexpr double kStepsForAWait = 10;

@@ -1,5 +1,5 @@
 // The steps of one session, numbered from 0 at its start through all its epochs. With these
-// numbers, what lies ahead is a plain interval of integers, also across the end of an epoch.
+// numbers, the steps ahead are a plain interval of integers, also across the end of an epoch.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -29,7 +29,7 @@ class RankSteps {
   /// The number of the first step that is not read, or kNoEnd.
   std::uint64_t end() const { return end_; }
 
-  /// Whether a step of this session lies at `at`.
+  /// Whether a step of this session is at `at`.
   bool Contains(Position at) const;
   /// REQUIRES: Contains(at), or `at` is where an epoch of this session begins.
   std::uint64_t Index(Position at) const;
@@ -43,7 +43,7 @@ class RankSteps {
   bool BreaksRuns(std::uint64_t step) const;
 
   /// Calls `take` with each step of this session that a run from the wire names, from `begin` to
-  /// `end` - 1. Steps that are not of this session are left out.
+  /// `end` - 1.
   template <class Take>
   void ForEach(const v1::Run& run, std::uint64_t begin, std::uint64_t end, Take take) const;
 

@@ -47,7 +47,7 @@ struct CloseStream {
   StreamId stream = 0;
   Status why;
 };
-/// Frees memory that is kept for batches: fewer of them come from now on.
+/// Frees memory that is kept for batches, as fewer of them will come.
 struct TrimMemory {};
 using Action =
     std::variant<OpenAttach, SendAttach, OpenBatches, SendWants, CloseStream, TrimMemory>;
@@ -58,7 +58,7 @@ struct Arrival {
   Digest128 digest;              // of header and payload
   std::uint64_t bytes = 0;       // packed
   std::uint64_t wire_bytes = 0;  // that came over a network for it, compressed or not
-  bool in_place = false;         // it lies where its worker built it
+  bool in_place = false;         // it is where its worker built it
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;
   std::uint64_t first_example = 0;

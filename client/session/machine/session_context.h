@@ -1,5 +1,5 @@
 // The context that the parts of a session's machine share: the options, the log, the outlet for
-// actions, and marks that show what has to be told again.
+// actions, and marks for changes that others have yet to get.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -55,7 +55,7 @@ struct SessionContext {
   const std::shared_ptr<Logger> logger;
   ActionOutlet actions;
   StaleMarks stale;
-  std::uint64_t ahead_bytes = options.prefetch_bytes;  // as SessionTuning says
+  std::uint64_t ahead_bytes = options.prefetch_bytes;  // as SessionTuning sets it
 };
 
 }  // namespace millrace::client

@@ -26,7 +26,7 @@
 //   supply       what workers send
 //   grants       credit and want lists for workers
 //   pace, waits  when the loop needs a step, and what it waits for
-//   report       what the dispatcher and the user are told
+// report       the reports to the dispatcher and the user
 //
 // Not thread-safe.
 #pragma once
@@ -133,7 +133,7 @@ class SessionMachine {
   std::uint64_t batch_limit_bytes() const { return stock_.batch_limit_bytes(); }
 
   SessionStats stats(Time now) const { return report_.Stats(now); }
-  /// The whole state, with what is known of each worker, as text for people who look for a fault.
+  /// The whole state, with the facts about each worker, as text for people who look for a fault.
   /// Times are given as seconds before the last event.
   std::string Dump() const;
 
@@ -153,11 +153,11 @@ class SessionMachine {
   void TakeList(const v1::AttachResponse& message, Time now);
   /// The members of the list have changed.
   void UseMembers();
-  /// Deals steps, opens streams and gives credit if that is due, and tells the workers.
+  /// Deals steps, opens streams and gives credit if that is due, and notifies the workers.
   void Provide(Time now);
   /// When Provide deals again, if nobody waits.
   Time ProvideDue() const;
-  /// Returns none before the session is admitted.
+  /// Returns nullopt before the session is admitted.
   std::optional<v1::Report> MakeReport(Time now) const;
   /// Adds how the session is tuned if the dispatcher does not know it.
   void AddTuning(std::optional<v1::Report>& report, Time now);
@@ -180,8 +180,8 @@ class SessionMachine {
   Grants grants_;
   Time provided_;
   Time credited_;
-  bool said_asks_ = false;  // that a step finds no slot, as others were told
-  Time check_at_;           // when silences, unused streams and retries have to be looked at
+  bool said_asks_ = false;  // that a step finds no slot
+  Time check_at_;           // when silences, unused streams and retries have to be checked
   SessionTuning tuning_;
   std::uint64_t tuning_told_ = 0;  // SessionTuning::changes() as the dispatcher knows them
   const SessionReport report_;

@@ -28,11 +28,11 @@ class SessionTuning {
   void Start(const SessionStats& counted, Time now);
   /// The loop has taken a batch.
   void OnTaken(const Stock& stock);
-  /// Whether a second is over: then Look has to be called.
+  /// Whether a second is over and Look has to be called.
   bool Due(Time now) const { return started_ && now - began_ >= kSecond; }
   struct Supplied {
     std::size_t workers = 0;  // that the session has
-    bool wants_more = false;  // a step finds no slot: workers are short, and not bytes
+    bool wants_more = false;  // a step finds no slot: workers are short, not bytes
   };
   /// `counted`: as SessionReport counts. REQUIRES: Due(now).
   void Look(const SessionStats& counted, const Stock& stock, Supplied supplied, Time now);
@@ -57,7 +57,7 @@ class SessionTuning {
 
   /// Gives the setting its first value, with the first batch. The stock was empty before.
   void BeginWith(double bytes);
-  /// Has the session go by the setting's value.
+  /// Makes the session go by the setting's value.
   void Apply();
   void Propose(const Stock& stock, Supplied supplied);
   /// How many batches ahead suffice, so that `cover` are left at the worst moment.

@@ -20,8 +20,8 @@ struct SessionStats {
   std::uint64_t batches = 0;
   std::uint64_t examples = 0;  // delivered; dropped ones are counted by reason below
   std::uint64_t bytes = 0;     // of packed batches
-  /// Bytes that came over a network for those batches: fewer if they were compressed, and none for
-  /// batches that were read in place.
+  /// Bytes that came over a network for those batches: fewer if they were compressed; batches that
+  /// were read in place do not count.
   std::uint64_t wire_bytes = 0;
   std::uint64_t in_place = 0;  // batches that were read where a worker of this host built them
   std::array<std::uint64_t, kDropReasons> dropped{};  // by DropReason
@@ -39,7 +39,7 @@ struct SessionStats {
 
   std::uint64_t buffered_batches = 0;  // received, but not yet taken
   std::uint64_t buffered_bytes = 0;
-  WaitCause now = WaitCause::kNone;  // what the loop waits for at this moment
+  WaitCause now = WaitCause::kNone;  // the cause of the loop's present wait
   double now_seconds = 0;            // for how long already
   std::string now_worker;            // host:port, if the loop waits for a worker
   std::string now_stage;             // stage of the build, if the worker named it

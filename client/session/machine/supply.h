@@ -1,5 +1,5 @@
 // Handles what workers send to a session: their words, batches and copies of them, refusals,
-// good-byes and failures. What was asked of a worker that fails is free again.
+// good-byes and failures. Steps that were asked of a failed worker are free again.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -25,7 +25,7 @@ class Supply {
   /// While a worker owes batches, its want list is sent again this often, since a list may have
   /// been lost.
   static constexpr Duration kWantsEvery = std::chrono::seconds(1);
-  /// How often dead workers are forgotten, of which there may be a thousand.
+  /// How often dead workers are forgotten; there may be a thousand.
   static constexpr Duration kForgetEvery = std::chrono::seconds(10);
 
   Supply(SessionContext& context, const Attach& attach, Stock& stock, AskBook& asks,
@@ -37,7 +37,7 @@ class Supply {
         workers_(workers),
         dealing_(dealing) {}
 
-  /// A part came; `data_bytes` is how many bytes of the batch its data stand for. Returns false if
+  /// A part came; `data_bytes` is how many bytes of the batch its data hold. Returns false if
   /// its batch is not wanted.
   bool OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes, Time now);
   Verdict OnArrival(WorkerLink& link, const Arrival& arrival, Time now);
@@ -52,14 +52,14 @@ class Supply {
   /// Closes the streams of all workers, since the session has ended with `why`.
   void CloseStreams(const Status& why);
 
-  /// The worker from which the step that the loop takes next is expected first. nullptr if it is
-  /// asked of nobody.
+  /// The worker from which the step that the loop takes next is expected first. nullptr if no
+  /// worker is asked for it.
   const WorkerLink* NextWorker() const;
-  /// The build of that step, as that worker tells; nullptr if it tells of none.
+  /// The build of that step, as that worker reports it; nullptr if it reports none.
   const WorkerWord::Build* NextBuild() const;
-  /// Whether some worker has built that step, which is on its way then.
+  /// Whether some worker has built that step, so that it is on its way.
   bool NextIsBuilt() const;
-  /// Whether workers of the list are being connected, and none has spoken yet.
+  /// Whether workers of the list are being connected, and no worker has spoken yet.
   bool Connects() const;
   /// The ask that the last batch has answered; unset if it was not asked of its worker.
   const std::optional<Ask>& answered() const { return answered_; }
@@ -67,7 +67,7 @@ class Supply {
 
  private:
   void Fail(WorkerLink& link, const Status& why, Time now);
-  /// Like Fail, for a worker whose bytes may still lie in the network. Its next stream gets no
+  /// Like Fail, for a worker whose bytes may still be in the network. Its next stream gets no
   /// credit at first.
   void FailSilent(WorkerLink& link, const std::string& why, Time now);
   void OnAlive(WorkerLink& link, const v1::Alive& alive, Time now);
@@ -81,7 +81,7 @@ class Supply {
                                  std::uint64_t data_bytes);
   bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
   bool Wants(Position at) const;
-  /// The steps of runs that a worker names, as far as they lie ahead of the loop and within reach.
+  /// The steps of runs that a worker names, as far as they are ahead of the loop and within reach.
   std::set<std::uint64_t> StepsOf(const google::protobuf::RepeatedPtrField<v1::Run>& runs) const;
   void OnRefused(WorkerLink& link, const v1::Refused& refused, Time now);
   void OnKept(std::uint64_t step, const WorkerLink& from);

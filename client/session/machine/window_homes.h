@@ -1,8 +1,8 @@
 // The homes of windows. If the order of an epoch mixes the examples of a few blocks at a time (a
-// window of them), and no host maps the data, then a worker fetches most blocks of a window to build
-// any batch of it. So each window has a home among the members: the one with the highest XXH3-64
-// (seed 0) of the text `EPOCH/window/NUMBER/TERM.N`, with the worker's number (rendezvous hashing).
-// All ranks choose the same one.
+// window of them), and no host maps the data, then a worker fetches most blocks of a window to
+// build any batch of it. So each window has a home among the members: the one with the highest
+// XXH3-64 (seed 0) of the text `EPOCH/window/NUMBER/TERM.N`, with the worker's number (rendezvous
+// hashing). All ranks choose the same one.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -26,7 +26,7 @@ struct EpochWindow {
 
 class WindowHomes {
  public:
-  /// Windows of so many units of the epoch's order; 0: the plan has none.
+  /// The number of units of the epoch's order per window; 0: the plan has no windows.
   void SetUnits(std::uint64_t units) { units_ = units; }
   /// Whether windows have homes.
   bool any() const { return units_ > 0; }

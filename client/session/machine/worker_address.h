@@ -14,7 +14,7 @@ struct WorkerAddress {
   Number id;
   std::string address;  // host:port
   std::string host_id;
-  std::string unix_socket;  // for consumers on the worker's host; empty: none
+  std::string unix_socket;  // for consumers on the worker's host; empty: no socket
 };
 
 // Without these, the function below would hide the ones in namespace millrace.

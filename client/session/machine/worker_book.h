@@ -1,5 +1,5 @@
 // The workers of one consumer, as it judges them: its list of members, which of them failed and for
-// how long that counts, what each one says of itself, and what each one was told.
+// how long that counts, their reports about themselves, and the last want lists.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace millrace::client {
 
-/// What a worker says of itself, on the present stream.
+/// A worker's report about itself, on the present stream.
 struct WorkerWord {
   struct Build {
     std::uint64_t step = 0;
@@ -33,13 +33,13 @@ struct WorkerWord {
   };
 
   std::uint64_t slots = 0;           // steps that may be asked and not built; 0: it drains
-  double batch_seconds = 0;          // of one thread, for a batch; 0: it has built none yet
+  double batch_seconds = 0;          // of one thread, for a batch; 0: it has built no batch yet
   double threads = 1;                // that it has for this consumer; above 0
   double split = 1;                  // threads that make one batch together, at least 1
   std::optional<Time> turn;          // when it can begin to build here, if it builds for other jobs
   std::uint32_t batches_before = 0;  // that it has to begin, for all consumers
   std::vector<Build> building;       // for this consumer
-  std::set<std::uint64_t> twins;     // steps that it has, or builds, for others than this consumer
+  std::set<std::uint64_t> twins;     // steps that it has, or builds, for other consumers
 };
 
 /// One worker. `stream` has the facts of the present stream; they begin anew with each stream.
@@ -48,11 +48,11 @@ struct WorkerLink {
 
   Time used;                         // when it last had a stream, or became known
   std::optional<std::size_t> place;  // in the list; unset: it is no member
-  Time failing_until;                // no stream is opened before
+  Time failing_until;                // before this time no stream is opened
   int failures = 0;                  // in a row, without a good batch between them
   std::string reason;                // of the last failure
   bool drains = false;
-  bool chosen = false;  // there is to be a stream to it, as long as it is a member
+  bool chosen = false;  // a stream to it is wanted, as long as it is a member
 
   /// A batch that this worker can never deliver: the worker said so, or the batch that it sends
   /// cannot be accepted.
@@ -63,8 +63,8 @@ struct WorkerLink {
   };
   std::optional<Refusal> refusal;
   /// Steps that the code of a user failed to build at this worker, twice, each with the reason.
-  /// WorkerBook::Tried adds them.
-  /// Other workers may be able to build them, and this one can build other steps.
+  /// WorkerBook::Tried adds them. Other workers may be able to build them, and this one can build
+  /// other steps.
   std::map<std::uint64_t, std::string> tried;
 
   struct StreamFacts {
@@ -81,15 +81,15 @@ struct WorkerLink {
     std::uint64_t receiving_bytes = 0;  // size of the batch under way
     bool receiving_wanted = false;      // decided at its first part
     std::uint64_t received = 0;         // batches that have come whole, as the worker counts them
-    bool mostly_python = false;         // whether that is so of the batch that came last
+    bool mostly_python = false;         // whether plugins took most of the time of the last batch
     Time told;                          // when the last want list was sent
     bool owes = false;                  // the last want list asked for something
-    std::uint64_t told_next = 0;        // the loop's next step, as it was told
-    std::uint64_t told_until = 0;       // the end of the steps that it may send, as it was told
-    Time telling_since;                 // since when it owes something, and is told every second
+    std::uint64_t told_next = 0;        // the loop's next step in the last want list
+    std::uint64_t told_until = 0;       // the end of the steps to be sent, in the last want list
+    Time telling_since;                 // since when it owes something and gets repeated lists
     bool stale = true;                  // its last want list is no longer right
     bool urgent = true;                 // ... and somebody may wait for a new one
-    double wanted_bytes = 0;  // that it is to have credit for, of the steps looked at so far
+    double wanted_bytes = 0;  // for which it is to have credit, of the steps examined so far
     Time unused_since;        // since when nothing is asked of it
 
     bool spoke() const { return word.has_value(); }
@@ -113,11 +113,11 @@ class WorkerBook {
 
   using Map = std::map<Number, WorkerLink>;
 
-  /// Replaces the list. Workers that it does not name are members no longer.
+  /// Replaces the list. Workers that it does not name are no longer members.
   void SetList(const std::vector<WorkerAddress>& list);
   /// The members, in the order of the list.
   const std::vector<WorkerLink*>& members() const { return members_; }
-  /// Those that have a stream, whether they are members or not.
+  /// Workers that have a stream, whether they are members or not.
   const std::vector<WorkerLink*>& open() const { return open_; }
   /// Members that have a stream, in the order of the list.
   const std::vector<WorkerLink*>& connected() const { return connected_; }

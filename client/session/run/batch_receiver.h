@@ -1,6 +1,6 @@
 // Puts together the parts of one stream's batches, one batch after another. Each batch is copied
-// once, or decompressed, into the memory where it stays. If this process can read the memory that
-// its worker wrote, the batch is left there.
+// once, or decompressed, into the memory where it stays. A batch stays in the worker's memory if
+// this process can read it.
 //
 // Not thread-safe. There is one receiver for each stream.
 #pragma once
@@ -35,8 +35,8 @@ class BatchReceiver {
   ///
   /// DataLoss if a part does not follow the one before, if compressed data are not the bytes that
   /// the part says they are, if the digest of a batch is wrong, or if the bytes are no batch.
-  /// OutOfRange if a batch has more than `limit_bytes`. After either error, nothing more that comes
-  /// on this stream can be trusted. ResourceExhausted if there is no memory.
+  /// OutOfRange if a batch has more than `limit_bytes`. After either error, the rest of the stream
+  /// cannot be trusted. ResourceExhausted if there is no memory.
   Result<std::optional<ReceivedBatch>> OnPart(const IncomingPart& in, bool wanted,
                                               std::uint64_t limit_bytes);
 
@@ -45,11 +45,11 @@ class BatchReceiver {
     Position at;
     std::uint64_t total = 0;
     std::uint64_t received = 0;    // bytes of the batch
-    std::uint64_t wire_bytes = 0;  // that came for them over a network
+    std::uint64_t wire_bytes = 0;  // of these, bytes that came over a network
     Digest128 digest;
     bool wanted = false;
     std::shared_ptr<Buffer> slot;  // null: not wanted, or in place
-    // For a batch in place: where it lies, and the owners that keep it there.
+    // For a batch in place: its bytes, and the owners that keep them there.
     std::span<const std::byte> place;
     std::vector<std::shared_ptr<const void>> owners;
     Xxh3Stream hash;

@@ -18,7 +18,7 @@ struct Batch::Rep {
   std::uint64_t step = 0;
   std::uint64_t ordinal = 0;
   std::uint32_t rank = 0;
-  std::shared_ptr<const void> held;  // tells the session when the last reference is dropped
+  std::shared_ptr<const void> held;  // notifies the session when the last reference is dropped
 };
 
 }  // namespace millrace

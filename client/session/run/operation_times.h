@@ -25,7 +25,8 @@ struct OperationTime {
 
 class OperationTimes final : public ProgramObserver {
  public:
-  /// `names`: those of the parts (Device::host_parts). All of this has to outlive the object.
+  /// `names`: the names of the parts (Device::host_parts). All arguments have to outlive the
+  /// object.
   OperationTimes(const Tracer& tracer, std::span<const std::string> names)
       : tracer_(tracer), names_(names) {}
 

@@ -1,6 +1,6 @@
 // Keeps the batches that a session has received and the loop has not taken, in the loop's order. A
 // thread expands the first of them ahead of time. A loop that waits for a batch expands it itself,
-// so that it need not wait for another thread too.
+// so that it need not wait for another thread.
 //
 // The state machine (session_machine.h) decides how many batches are held. Here, ExpandDepth only
 // limits how many are expanded and not taken yet.
@@ -31,15 +31,15 @@ struct ExpandedBatch {
   std::vector<std::shared_ptr<const DeliveredBatch>> parts;  // as many as the loop asked for
   Time expand_began;  // both times are set only while a trace is taken
   Time expanded;
-  std::uint32_t expand_lane = 0;  // the thread that did it, for the trace
+  std::uint32_t expand_lane = 0;  // the thread that expanded it, for the trace
   /// The parts that were computed meanwhile, for the trace. Names live as long as the prefetcher.
   std::vector<OperationTime> operations;
 };
 
 /// How far ahead of the loop batches are expanded.
 struct ExpandDepth {
-  std::uint64_t batches = 2;  // 0: none, each is expanded by the loop that asks for it
-  /// How many bytes of them. The loop's next batch has its own place beyond this.
+  std::uint64_t batches = 2;  // 0: no batch, each is expanded by the loop that asks for it
+  /// The number of bytes. The loop's next batch has its own place beyond this.
   std::uint64_t bytes = std::uint64_t{1} << 30;
 };
 
@@ -53,17 +53,17 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Says what is delivered of batches. Called before the first of them is pushed.
+  /// Sets what is delivered of batches. Called before the first of them is pushed.
   void SetDelivery(Delivery delivery) { delivery_ = std::move(delivery); }
 
   /// Adds a received batch. `loop_waits`: the loop waits for this batch, and the caller wakes it to
   /// call TakePacked. REQUIRES: no batch was pushed for that step.
   void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch, bool loop_waits = false);
-  /// The expanded batch of `step`, or the error of its expansion. Returns none if it is not ready.
-  /// Steps are taken in order: the next one is `step` + 1.
+  /// The expanded batch of `step`, or the error of its expansion. Returns nullopt if it is not
+  /// ready. Steps are taken in order: the next one is `step` + 1.
   std::optional<Result<ExpandedBatch>> TryTake(std::uint64_t step);
-  /// The packed batch of `step`, if nobody has begun to expand it. The caller then does that, with
-  /// Expand. Otherwise nullptr.
+  /// The packed batch of `step`, if nobody has begun to expand it; the caller then calls Expand.
+  /// Otherwise nullptr.
   std::shared_ptr<const PackedBatch> TakePacked(std::uint64_t step);
   Result<ExpandedBatch> Expand(std::shared_ptr<const PackedBatch> packed);
 

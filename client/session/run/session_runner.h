@@ -87,8 +87,8 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   void OnLoopHolds() MILLRACE_EXCLUDES(mutex_);
   bool AtEndOfEpoch() const MILLRACE_REQUIRES(mutex_);
   /// Waits until something may have happened. Returns true if the caller should now ask
-  /// `interrupt`, without the mutex, whether the wait ends. `asked` is the time when it was last
-  /// asked.
+  /// `interrupt`, without the mutex, whether the wait ends. `asked` is the time of the last
+  /// question.
   bool WaitUntilAskDue(const Interrupt& interrupt, WallTime* asked) MILLRACE_REQUIRES(mutex_);
   void Push(std::uint64_t step, std::shared_ptr<const PackedBatch> batch) MILLRACE_REQUIRES(mutex_);
   Batch MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) MILLRACE_REQUIRES(mutex_);
@@ -103,8 +103,8 @@ class SessionRunner : public std::enable_shared_from_this<SessionRunner> {
   void RecordAsk(Position at, std::uint64_t bytes) MILLRACE_REQUIRES(mutex_);
   /// Called after each event. Records a span if a wait has ended or its cause has changed.
   void NoteWait() MILLRACE_REQUIRES(mutex_);
-  /// Records the wait so far as a span. It is called at each ask of a trace too, so that a long
-  /// wait shows before it ends.
+  /// Records the wait so far as a span. It is also called at each ask of a trace, so that a long
+  /// wait is recorded before it ends.
   void RecordWait() MILLRACE_REQUIRES(mutex_);
 
   const SessionOptions options_;

@@ -20,9 +20,9 @@ struct AdmittedPlan {
 };
 
 /// Unimplemented if the spec has a name or an operation that this program does not know, since the
-/// servers are newer. InvalidArgument if its tensors break the rules of tensor_table.h, or if what
-/// it tells consumers to compute cannot be computed from them; also if batches cannot be delivered
-/// in so many parts.
+/// servers are newer. InvalidArgument if its tensors break the rules of tensor_table.h, if
+/// consumers cannot compute the requested tensors from them, or if batches cannot be delivered in
+/// the requested number of parts.
 Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype,
                                    std::uint32_t parts = 1);
 

@@ -38,7 +38,7 @@ std::uint64_t HeaderBytes(const BatchInfo& info, std::span<const TensorPlace> te
 void EncodeHeader(const BatchInfo& info, std::span<const TensorPlace> tensors,
                   std::uint64_t payload_bytes, std::span<std::byte> out);
 
-/// Reads the header at the begin of `bytes`; other bytes may follow it. The bytes may be hostile.
+/// Reads the header at the start of `bytes`; other bytes may follow it. The bytes may be hostile.
 /// DataLoss says what is wrong at which offset, with expected and got. Unimplemented names an
 /// unknown format version.
 Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes);

@@ -1,6 +1,6 @@
 // The names of the reasons for which examples are dropped. A batch has only their numbers. The spec
 // of a plan has a name for each number, so that a client can name the reasons of any kind of
-// dataset, and those of newer servers.
+// dataset, and reasons of newer servers.
 #pragma once
 
 #include <cstdint>

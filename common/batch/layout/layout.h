@@ -1,5 +1,5 @@
 // The layout of a batch: its tensors, their types, and the header before the payload.
-// docs/formats/batch.md describes the same for readers written in other languages.
+// docs/formats/batch.md describes it for readers written in other languages.
 //
 // Thread-compatible value types.
 #pragma once
@@ -38,12 +38,12 @@ std::string_view TensorKindName(TensorKind kind);
 /// Empty if no kind has that name. The same holds for the other enumerations below.
 std::optional<TensorKind> TensorKindFromName(std::string_view name);
 
-/// The work of expansion on the values of a packed tensor. All but kKeep deliver them as integers
-/// of one width, the session's index type.
+/// The work of expansion on the values of a packed tensor. All except kKeep deliver them as
+/// integers of one width, the session's index type.
 enum class Expansion : std::uint8_t {
   kWiden,       // the integers as they are
   kNodeOffset,  // the number of a node in its example becomes its number in the batch
-  kEdgeSource,  // like kNodeOffset; also adds the reversed edges and the self edges
+  kEdgeSource,  // like kNodeOffset; also adds the reversed edges and the self-loops
   kEdgeTarget,  // the same, for the other end of each edge
   kEdgeLabel,   // adds the labels of the added edges
   kEdgeSplits,  // counts of the complete edges
@@ -56,7 +56,7 @@ enum class Symmetrization : std::uint8_t { kDirected, kUndirected, kBidirectiona
 std::string_view SymmetrizationName(Symmetrization symmetrization);
 std::optional<Symmetrization> SymmetrizationFromName(std::string_view name);
 
-/// How the edges in the batches of a plan are completed, and what their nodes are numbered by.
+/// How the edges in the batches of a plan are completed, and how nodes are numbered.
 struct ExpandSpec {
   std::uint32_t base_edge_labels = 0;
   Symmetrization symmetrization = Symmetrization::kDirected;
@@ -71,8 +71,8 @@ struct ExpandSpec {
   friend bool operator==(const ExpandSpec&, const ExpandSpec&) = default;
 };
 
-/// The dimensions of tensors with a row for each graph, and of splits that cut nodes and edges, in
-/// batches that are merged. Others have a row for each example, which has a graph of its own.
+/// The dimension of tensors with a row for each graph, and of splits that cut nodes and edges, in
+/// merged batches. Others have a row for each example, which has a graph of its own.
 inline constexpr std::string_view kGraphsDimension = "graphs";
 inline constexpr std::string_view kGraphSplitsDimension = "graphs+1";
 
@@ -83,7 +83,7 @@ struct TensorSpec {
   TensorKind kind = TensorKind::kDense;
   DType dtype = DType::kUint8;       // of the packed values
   std::string dimension;             // what the rows are, for example "nodes"
-  std::vector<std::uint64_t> inner;  // extents of a row, outermost first; none: a row is one value
+  std::vector<std::uint64_t> inner;  // extents of a row, outermost first; empty: a row is one value
   std::string splits;                // path of the splits tensor, for ragged values and strings
   std::string node_splits;           // path of the splits that number nodes; empty: not needed
   std::int64_t min = 0;              // inclusive bounds of packed integers; 0 for other types
@@ -105,9 +105,9 @@ struct TensorSpec {
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// Why an example of a batch's range is not in the batch. These reasons are those of every kind of
-/// dataset. A kind may have reasons of its own, with other numbers from 1 to kDropReasons - 1
-/// (Source::drop_reasons). drop_reasons.h says how to show a number.
+/// Why an example of a batch's range is not in the batch. Every kind of dataset has these reasons.
+/// A kind may have reasons of its own, with other numbers from 1 to kDropReasons - 1
+/// (Source::drop_reasons). drop_reasons.h has the names for display.
 enum class DropReason : std::uint8_t {
   kTooLarge = 2,
   kExcluded = 4,
@@ -130,13 +130,13 @@ struct BatchInfo {
   Fingerprint fingerprint;
   std::uint64_t epoch = 0;
   std::uint64_t first_example = 0;     // place in the order of the epoch
-  std::uint32_t planned_examples = 0;  // in the range: those in the batch and the dropped ones
+  std::uint32_t planned_examples = 0;  // in the range: examples in the batch and dropped ones
   ExpandSpec expand;
   std::vector<ExampleId> example_ids;   // in row order
   std::vector<DroppedExample> dropped;  // in the order of the range
-  std::optional<std::uint32_t> bound;  // of the class of its examples, if something is padded to it
+  std::optional<std::uint32_t> bound;   // of the class of its examples, if a tensor is padded to it
 
-  /// How many graphs there are: one for each example, or one for all of them.
+  /// The number of graphs: one for each example, or one for all of them.
   std::size_t graphs() const { return expand.merged ? 1 : example_ids.size(); }
   /// The rows of a tensor that no splits cut.
   std::uint64_t RowsOf(const TensorSpec& tensor) const {
@@ -150,7 +150,7 @@ struct BatchInfo {
 struct TensorPlace {
   TensorSpec spec;
   std::uint64_t rows = 0;
-  std::uint64_t offset = 0;  // from the begin of the payload
+  std::uint64_t offset = 0;  // from the start of the payload
   std::uint64_t bytes = 0;   // without padding
 };
 

@@ -5,7 +5,7 @@
 
 namespace millrace {
 
-/// Version of everything besides data and parameters that the bytes of a batch depend on: closure,
+/// Version of the rules, besides data and parameters, that the bytes of a batch depend on: closure,
 /// permutation and layout. It is part of every pipeline digest.
 inline constexpr std::uint32_t kSemantics = 1;
 

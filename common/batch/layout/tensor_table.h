@@ -6,19 +6,18 @@
 //    names: node_label names node_splits, and edge_source names edge_splits.
 //  - A row is a value, or an array whose extents are fixed: at most kMaxInner of them, each at
 //    least 1, and at most kMaxRowValues values together.
-//  - Integers have bounds, which lie in the range of their type. Bools and floats have none (0),
-//  and
-//    expand as kKeep. So do string bytes, which are uint8.
+//  - Integers have bounds, which are in the range of their type. Bools and floats have none (0),
+//    and expand as kKeep, as do string bytes, which are uint8.
 //  - A splits tensor has the kind kSplits, an unsigned dtype, and one row more than there are
 //    examples, or, if its dimension is `graphs+1`, graphs. It cuts at least one tensor. Table
 //    references are integers.
 //  - A tensor with the expansion kNodeOffset, kEdgeSource or kEdgeTarget names in `node_splits` the
-//    splits tensor that numbers the nodes. In merged batches these splits are those of graphs; and
-//    so are the splits of edges.
+//    splits tensor that numbers the nodes. In merged batches these splits, and the splits of edges,
+//    belong to graphs.
 //  - A splits tensor with the expansion kEdgeSplits cuts a group of edges: exactly one kEdgeSource,
 //    one kEdgeTarget and at most one kEdgeLabel. Source and target have the same dtype and the same
 //    node_splits. There may be several groups. A group without kEdgeLabel has edges of one label
-//    only, 0, when it is delivered too. If the expansion adds reversed edges or self edges, no
+//    only, 0, when it is delivered too. If the expansion adds reversed edges or self-loops, no
 //    other tensor may name the splits of a group.
 //  - Paths and names of dimensions are 1 to 255 printable ASCII characters without blanks.
 //
@@ -50,7 +49,7 @@ struct EdgeGroup {
   std::size_t splits = 0;
   std::size_t source = 0;
   std::size_t target = 0;
-  std::optional<std::size_t> label = {};  // none: all edges have label 0
+  std::optional<std::size_t> label = {};  // empty: all edges have label 0
   std::size_t node_splits = 0;
 
   /// Calls `use` with the number of each tensor that has a row for every edge of the group.

@@ -14,7 +14,7 @@ v1::DropReason ToProto(DropReason reason);
 
 /// The names that the spec of a plan has. Reasons that it does not name keep this program's names.
 DropReasonNames DropReasonsOf(const v1::Spec& spec);
-/// Puts all reasons that have a name into a spec that has none yet.
+/// Puts all reasons that have a name into a spec that has no names yet.
 void AddDropReasons(const DropReasonNames& names, v1::Spec& spec);
 
 /// The name of the reason of a count. This is the count's own name, if a dispatcher wrote one into

@@ -11,8 +11,8 @@
 
 namespace millrace {
 
-/// The value that `find` returns for `name`. Unimplemented if it returns none. `what` is the kind
-/// of value, for the message.
+/// The value that `find` returns for `name`. Unimplemented if it returns nullopt. `what` is the
+/// kind of value, for the message.
 template <class Enum>
 Result<Enum> ByName(const char* what, const std::string& name,
                     std::optional<Enum> (*find)(std::string_view)) {

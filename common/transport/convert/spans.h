@@ -21,7 +21,7 @@ void AppendTo(v1::Spans& columns, const Span& span);
 std::size_t SpanCount(const v1::Spans& columns);
 /// A kind that this program does not know becomes kSpanKinds. REQUIRES: row < SpanCount(columns).
 Span SpanAt(const v1::Spans& columns, std::size_t row);
-/// The name of a span whose kind has names; empty if it has none. The view lives as long as
+/// The name of a span whose kind has names; empty if it has no name. The view lives as long as
 /// `columns`.
 std::string_view NameOf(const v1::Spans& columns, const Span& span);
 

@@ -11,9 +11,9 @@
 
 namespace millrace {
 
-/// Every field has the name that it has in the protocol, and is there also if it has its default.
-/// Numbers of 64 bits are strings. The text takes one line if `one_line` is true. Internal if the
-/// status cannot be written, because a text in it is no UTF-8.
+/// Fields have their names of the protocol, and are written even with their defaults. Numbers of 64
+/// bits are strings. The text is on one line if `one_line` is true. Internal if the status cannot
+/// be written, because a text in it is no UTF-8.
 Result<std::string> StatusJson(const v1::ServiceStatus& status, bool one_line);
 
 }  // namespace millrace

@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-/// Takes the message as it is. StepArithmetic::Create checks whether it makes sense.
+/// Takes the message unchanged. StepArithmetic::Create checks it.
 StepOptions FromProto(const v1::StepSpec& spec);
 void ToProto(const StepOptions& options, v1::StepSpec* to);
 

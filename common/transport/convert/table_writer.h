@@ -1,6 +1,6 @@
-// Writes one named table in serialized form (v1::Table), column by column, directly from where its
-// values lie. No message is made in between, which could hold a string for every definition of a
-// large dataset.
+// Writes one named table in serialized form (v1::Table), column by column, directly from its
+// values' memory. No message is made in between, which could hold a string for every definition of
+// a large dataset.
 //
 // A table is written twice: first into a writer that only measures, then into the same writer after
 // BeginWriting. REQUIRES: both times give the same values, and every column of the spec, in order.
@@ -82,7 +82,7 @@ class TableWriter {
     each([this](std::uint64_t value) { out_->WriteVarint64(value); });
   }
   void Measured(Sizes sizes) { sizes_.push_back(sizes); }
-  /// Writes everything of the next column but its values.
+  /// Writes everything of the next column except its values.
   Sizes BeginColumn();
   std::size_t ColumnBytes(std::size_t column) const;
 

@@ -21,14 +21,14 @@ void ToProto(const TableSpec& table, v1::TableSpec* to);
 /// a type of column that this program does not know.
 Result<std::vector<TableSpec>> TablesOf(const v1::Spec& spec);
 
-/// Reads a serialized v1::Static from anybody. DataLoss, which names table and column, if the bytes
-/// are no such message or contradict each other. Unimplemented for another format.
+/// Reads a serialized v1::Static from an untrusted sender. DataLoss, which names table and column,
+/// if the bytes are no such message or contradict each other. Unimplemented for another format.
 Result<NamedTables> DecodeTables(std::string_view bytes);
 
-/// Reads one serialized v1::Table. Errors as those of DecodeTables.
+/// Reads one serialized v1::Table. Errors as for DecodeTables.
 Result<NamedTable> DecodeTable(std::string_view bytes);
 
-/// DataLoss, which names the first difference, if `tables` are not those that a spec describes.
+/// DataLoss, which names the first difference, if `tables` differ from the spec's tables.
 Status CheckTables(const NamedTables& tables, const std::vector<TableSpec>& specs);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Converts what a consumer computes, and what it delivers, to and from the wire.
+// Converts the computations and deliveries of a consumer to and from the wire.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -23,9 +23,9 @@ void ToProto(const TensorDefinition& definition, const OperationTable& table,
 /// operation is in the table.
 void ToProto(const ConsumerProgram& program, const OperationTable& table, v1::TensorProgram* to);
 
-/// The same without sources. Unimplemented, with what to do, if this program does not have an
-/// operation in the version that is asked for. InvalidArgument if a parameter has no value, or if
-/// graphs cannot be padded to the size that is asked for.
+/// The same without sources. Unimplemented, with a remedy, if this program lacks an operation in
+/// the requested version. InvalidArgument if a parameter has no value, or if graphs cannot be
+/// padded to the requested size.
 Result<ConsumerProgram> FromProto(const v1::TensorProgram& program, const OperationTable& table);
 
 }  // namespace millrace

@@ -41,7 +41,7 @@ std::size_t PackedBytes(const Each& each) {
   each([&bytes](std::uint64_t value) { bytes += Out::VarintSize64(value); });
   return bytes;
 }
-/// Size of a packed field; 0 if it has no value.
+/// Size of a packed field; 0 if it has no values.
 template <class Each>
 std::size_t PackedFieldSize(int field, const Each& each) {
   const std::size_t bytes = PackedBytes(each);

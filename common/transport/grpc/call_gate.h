@@ -1,5 +1,5 @@
-// Decides about every call that a server of this project gets: who the peer is, and whether it may
-// call that method.
+// Decides about every call of a server of this project: who the peer is, and whether it may call
+// that method.
 #pragma once
 
 #include <functional>
@@ -19,18 +19,18 @@ namespace millrace {
 /// Thread-safe.
 class CallGate {
  public:
-  /// `policy`: null for a server without TLS. Then peers are not asked who they are, and may call
+  /// `policy`: null for a server without TLS. Then peers are not identified, and may call
   /// everything.
   explicit CallGate(std::shared_ptr<AccessPolicy> policy, OnRefusedCall on_refused = nullptr);
 
   /// The peer of a call of `method` ("/millrace.v1.Dispatcher/Attach"). Unauthenticated if it does
-  /// not prove who it is, or sends a token over a connection that everybody can read.
+  /// not prove its identity, or sends a token over a connection that everybody can read.
   /// PermissionDenied if it may not call the method.
   Result<Peer> Admit(std::string_view method, const Shown& shown, std::string address);
   Result<Peer> Admit(std::string_view method, const grpc::CallbackServerContext& context);
-  /// A check for calls that stay open: Unavailable when what the peer proved no longer makes it the
-  /// one that was admitted. If it then connects again, Admit says what it may still do. The check
-  /// is thread-safe, and does not need this object; null if nothing can change.
+  /// A check for calls that stay open: Unavailable when the peer's proofs no longer give the
+  /// admitted identity. If it connects again, Admit decides its rights. The check is thread-safe,
+  /// and does not need this object; null if nothing can change.
   std::function<Status()> StillAdmits(const grpc::CallbackServerContext& context,
                                       const Identity& admitted) const;
 
@@ -42,8 +42,8 @@ class CallGate {
   const OnRefusedCall on_refused_;
 };
 
-/// The token in the value of the header `authorization`: what follows "Bearer ". Empty if there is
-/// none.
+/// The token in the value of the header `authorization`: the text after "Bearer ". Empty if there
+/// is no token.
 std::string BearerToken(std::string_view authorization);
 
 }  // namespace millrace

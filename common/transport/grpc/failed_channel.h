@@ -1,7 +1,7 @@
-// gRPC tries a connection that could not be made again and again. But it moves these attempts on
-// only while somebody waits for a call, or at most every 5 s, and it fails every call at once
-// meanwhile. So an attempt may run out of time with the answer of the server unread, for ever. A
-// new channel has neither fault: its first call waits for the connection, and so moves it on.
+// gRPC repeats failed attempts to connect. But it makes them progress only while a call waits, or
+// at most every 5 s, and it fails every call at once meanwhile. So an attempt may time out with the
+// answer of the server unread, for ever. A new channel has neither fault: its first call waits for
+// the connection, and thus moves it on.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -22,16 +22,17 @@
 namespace millrace {
 
 /// A connection that could not be made is given up (failed_channel.h). The next call makes a new
-/// one, so those who call decide how often that is tried. Thread-safe.
+/// one, so callers decide how often that is tried. Thread-safe.
 class GrpcChannels {
  public:
   explicit GrpcChannels(const GrpcClientOptions& options) : options_(options) {}
   ~GrpcChannels();
 
-  /// The connection to a server, which has to prove `role` if there is TLS. If it failed, takes too
-  /// long, or was made with files that have changed, this is a new one; calls of the old one go on.
+  /// The connection to a server, which has to prove `role` if there is TLS. If the connection
+  /// failed, takes too long, or was made with files that have changed, this is a new one; calls of
+  /// the old one go on.
   std::shared_ptr<grpc::Channel> Get(const std::string& address, PeerRole role);
-  /// Adds what each call has to show: the token, if that takes the place of a certificate.
+  /// Adds the proof that each call needs: the token, if it replaces a certificate.
   void Prepare(grpc::ClientContext& context);
   /// To be called with the connection of each stream, after the stream has begun. gRPC's threads
   /// for streams end with the last connection that had one, and cannot do that on one of these
@@ -40,18 +41,18 @@ class GrpcChannels {
 
   using Call = std::function<Status(const std::shared_ptr<grpc::Channel>&)>;
   /// Makes one blocking call, for which at most one connection is opened. If that is closed before
-  /// it is of use, the next look finds out whether TLS is the reason, in place of the call, and
-  /// says so. What was found holds for some seconds. `call` limits its own time; it begins after
+  /// it is of use, the next check finds out whether TLS is the reason, in place of the call, and
+  /// reports it. The finding holds for some seconds. `call` limits its own time; it begins after
   /// `most_seconds` at the latest, or when `stop` is requested.
   Status Look(const std::string& address, PeerRole role, double most_seconds,
               const std::stop_token& stop, const Call& call);
-  /// The status with which a stream ended, with the reason in its message if that is known to be
-  /// TLS. Does not block: a reason that is not known is found out meanwhile, and is there for the
-  /// next stream that fails.
+  /// The status with which a stream ended, with the reason in its message if TLS is known to be the
+  /// reason. Does not block: an unknown reason is found out meanwhile, and is there for the next
+  /// stream that fails.
   Status Explain(const Status& status, const std::string& address, PeerRole role);
 
-  /// Whether a call failed because the server, or somebody between, closed the connection. The
-  /// reason may be TLS, or that the server has too many connections for the moment.
+  /// Whether a call failed because the server, or an intermediary, closed the connection. The
+  /// reason may be TLS, or too many connections at the server.
   static bool WasTurnedAway(const Status& status);
 
  private:
@@ -63,7 +64,7 @@ class GrpcChannels {
   struct Entry {
     std::shared_ptr<const TlsFiles> files;  // with which it was made; null: no TLS
     std::shared_ptr<grpc::Channel> channel;
-    std::chrono::steady_clock::time_point begun;  // when a caller was last given it unconnected
+    std::chrono::steady_clock::time_point begun;  // when a caller last got it unconnected
   };
   struct Known {
     Status status;
@@ -80,7 +81,7 @@ class GrpcChannels {
                  const std::stop_token& stop) const;
   /// Drops the connection if it failed.
   void GiveUpFailed(const Key& key);
-  /// The status, with the reason if TLS is one. Unset: nobody knows.
+  /// The status, with the reason if TLS is one. Unset: unknown.
   std::optional<Status> WithReason(const Status& status, const Key& key) const
       MILLRACE_REQUIRES(mutex_);
   Status FindReason(const Key& key);
@@ -91,7 +92,7 @@ class GrpcChannels {
   CondVar changed_;
   std::map<Key, Entry> channels_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::Channel> kept_ MILLRACE_GUARDED_BY(mutex_);
-  /// How the last look ended, if that has to be explained.
+  /// The last check's result, if it has to be explained.
   std::map<Key, Known> unexplained_ MILLRACE_GUARDED_BY(mutex_);
   std::map<Key, Known> reasons_ MILLRACE_GUARDED_BY(mutex_);  // ok: TLS is not the reason
   std::deque<Key> to_explain_ MILLRACE_GUARDED_BY(mutex_);

@@ -10,7 +10,7 @@
 namespace millrace {
 
 struct GrpcClientOptions {
-  /// By what this client proves who it is, and knows its servers. Null: no TLS.
+  /// The proof of this client's identity, and of its servers'. Null: no TLS.
   std::shared_ptr<TlsFolder> tls;
   /// Seconds between keepalive pings on an idle connection, and seconds to wait for the answer. The
   /// servers' limits (grpc_server) allow this rate.
@@ -27,7 +27,7 @@ struct GrpcClientOptions {
 
 /// Every connector has its own connections, one per address. Thread-safe. Tools may ask one of
 /// several dispatchers (for status, traces and an operator's requests). Then the address may be a
-/// list of all of them with commas between, and the one that leads answers.
+/// list of all of them, separated by commas, and the one that leads answers.
 std::shared_ptr<Connector> MakeGrpcConnector(const GrpcClientOptions& options);
 
 }  // namespace millrace

@@ -34,7 +34,7 @@ struct CallWatch {
 template <class In, class GrpcIn, class Out, class GrpcOut>
 class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
  public:
-  /// `accept` makes the handler of a peer's stream. If it returns none, or there is no peer, the
+  /// `accept` makes the handler of a peer's stream. If it returns nullptr, or there is no peer, the
   /// call is refused. `watch` is asked about every message that comes.
   template <class Accept>
   static GrpcServedCall* Begin(const Result<Peer>& peer, CallWatch watch, Accept accept);
@@ -82,7 +82,7 @@ class GrpcServedCall final : public grpc::ServerBidiReactor<GrpcIn, GrpcOut> {
       }
     }
     if (!ok) return;  // OnReadDone or OnCancel follows
-    // A peer may have asked for much at once, and say nothing more.
+    // A peer may have made many requests at once, and then be silent.
     if (const Status admitted = watch_.still_admits ? watch_.still_admits() : OkStatus();
         !admitted.ok()) {
       return Close(admitted);

@@ -18,11 +18,11 @@
 
 namespace millrace {
 
-/// Whom a server lets in, and what it tells about those whom it does not.
+/// The peers that a server admits, and its reports about refused ones.
 struct ServerSecurity {
   /// The server's certificate. Null: no TLS.
   std::shared_ptr<TlsFolder> tls;
-  /// With TLS: who a peer is. Null: its certificate says all (CertificatePolicy).
+  /// With TLS: the identity of peers. Null: by their certificates alone (CertificatePolicy).
   std::shared_ptr<AccessPolicy> policy;
   /// Without TLS: the users of this host who may connect over loopback. Unset: everybody who can
   /// connect at all.
@@ -41,7 +41,7 @@ struct GrpcServerOptions {
 class GrpcServer {
  public:
   /// AlreadyExists if the port is taken (two daemons never share one). PermissionDenied if the
-  /// process may not use the port. InvalidArgument for an address that this machine does not have.
+  /// process may not use the port. InvalidArgument for an address that this machine lacks.
   static Result<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,
                                                    std::shared_ptr<DispatcherEndpoint> endpoint);
   static Result<std::unique_ptr<GrpcServer>> Start(const GrpcServerOptions& options,

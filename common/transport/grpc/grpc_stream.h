@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-/// Converts between messages of ours and of gRPC. For most streams both are the same type. Batches
-/// and want lists travel as raw bytes.
+/// Converts between our messages and gRPC's. For most streams both are the same type. Batches and
+/// want lists travel as raw bytes.
 template <class Ours, class Grpcs>
 struct GrpcCodec {
   static Grpcs Encode(Ours message) { return message; }

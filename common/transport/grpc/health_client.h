@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-/// Ok if `service` is SERVING at `address` (HOST:PORT). Errors: kNotFound if the port knows no such
-/// service, kUnavailable if it is not serving, and those of a call that gets no answer.
+/// Ok if `service` is SERVING at `address` (HOST:PORT). Errors: kNotFound if the port has no such
+/// service, kUnavailable if it is not serving, and errors of a call that gets no answer.
 Status CheckHealth(const std::string& address, const std::string& service, double timeout_seconds);
 
 }  // namespace millrace

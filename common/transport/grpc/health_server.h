@@ -14,7 +14,7 @@ namespace millrace {
 /// A listening server. Thread-safe.
 class HealthServer {
  public:
-  /// Starts as alive but not ready. Errors are those of GrpcServer::Start.
+  /// Starts as alive but not ready. Errors as for GrpcServer::Start.
   static Result<std::unique_ptr<HealthServer>> Start(const std::string& listen);
   virtual ~HealthServer() = default;
 

@@ -1,10 +1,10 @@
 // Accepts the connections of a server, and hands them over when they have begun to speak.
 //
-// gRPC's own loop stops for good when a process can open no more files; this one closes what is too
-// much and goes on. And a peer that says nothing costs a server of gRPC a connection for as long as
-// it likes to wait. Here it waits with a few others, of which the first goes when another one comes
-// or its time is over. An honest peer begins to speak at once, so that a flood of silent ones does
-// not keep it out.
+// gRPC's own loop stops for good when a process can open no more files; this one closes the excess
+// and goes on. And a silent peer costs a server of gRPC a connection for as long as it likes to
+// wait. Here it waits with a few others, of which the first goes when another one comes or its time
+// is over. An honest peer begins to speak at once, so that a flood of silent ones does not keep it
+// out.
 #pragma once
 
 #include <chrono>
@@ -22,20 +22,20 @@
 
 namespace millrace {
 
-/// What the first bytes of a connection have to be.
+/// The required first bytes of a connection.
 enum class Opening : std::uint8_t {
   kHttp2,     // the preface of HTTP/2 (RFC 9113, section 3.4)
   kTls,       // a whole TLS record of a handshake, which holds the client's hello (RFC 8446, 5.1)
-  kAnything,  // a byte: the server itself closes those that stop there
+  kAnything,  // a byte: the server itself closes connections that stop there
 };
 
 /// Why a server closed a connection, mostly at once.
 enum class RefusedConnection : std::uint8_t {
   kTooMany,     // the process has few files left to open
   kSilent,      // it did not say enough in time, or too many others did not
-  kProtocol,    // its first bytes are none of a client: no TLS where it is needed, or the other way
+  kProtocol,    // its first bytes are not a client's: no TLS where it is needed, or the reverse
   kUser,        // another user of this host
-  kUnfinished,  // later: it had sent most of messages that were not complete (UnfinishedMessages)
+  kUnfinished,  // later: it had the most bytes of incomplete messages (UnfinishedMessages)
 };
 /// "too_many", "silent", "protocol", "user" or "unfinished".
 std::string_view RefusedConnectionName(RefusedConnection why);
@@ -48,7 +48,7 @@ struct ListenerOptions {
   /// Called on the listener's thread with a connection, which it owns from then on, and the socket
   /// that it came from.
   std::function<void(int connection, int listening)> on_connection;
-  /// Called for each connection that is closed instead. May be null.
+  /// Called for each connection that is closed instead; may be null.
   OnRefusedConnection on_refused;
   std::chrono::milliseconds silence{5000};  // for which a connection may say too little
   /// How many connections may do so at a time; the first then makes room. Unset: by the limit of
@@ -59,7 +59,7 @@ struct ListenerOptions {
 /// Thread-safe.
 class Listener {
  public:
-  /// Errors are those of CheckListen.
+  /// Errors as for CheckListen.
   static Result<std::unique_ptr<Listener>> Start(ListenerOptions options);
   /// Accepts nothing more. Connections that were handed over live on.
   ~Listener();
@@ -74,11 +74,12 @@ class Listener {
   void Run();
   void Accept(int listening);
   void Wait(int connection, int listening);
-  /// Looks at what a connection has said. True if it need not wait any more. `ended`: its peer says
+  /// Checks what a connection has said. True if it need not wait any more. `ended`: its peer says
   /// nothing more.
   bool Look(int connection, int listening, bool ended);
   void Refuse(int connection, RefusedConnection why);
-  /// Refuses those that have waited for too long. Returns how long the next one may still wait.
+  /// Refuses connections that have waited for too long. Returns how long the next one may still
+  /// wait.
   std::chrono::milliseconds EndSilent();
 
   /// A connection that has not said enough yet.

@@ -1,5 +1,5 @@
-// Turns away other users of a host who connect over loopback to a server without TLS, and tells
-// them why.
+// Turns away other users of a host who connect over loopback to a server without TLS, and gives
+// them the reason.
 #pragma once
 
 #include <chrono>
@@ -23,8 +23,8 @@ class LoopbackGuard {
   ~LoopbackGuard();
 
   /// Whether the connection is from a user who is not served. If so, the loopback guard has it,
-  /// answers its calls with PermissionDenied for a moment, and then closes it. Those that come too
-  /// fast are closed at once.
+  /// answers its calls with PermissionDenied for a moment, and then closes it. Connections that
+  /// come too fast are closed at once.
   bool TurnsAway(int connection, int listening);
 
  private:
@@ -34,7 +34,7 @@ class LoopbackGuard {
   std::unique_ptr<Answers> answers_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::chrono::steady_clock::time_point second_;  // the present one began
+  std::chrono::steady_clock::time_point second_;  // when the present one began
   int in_second_ = 0;                             // connections answered in it
 };
 

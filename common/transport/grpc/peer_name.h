@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-/// The other end of a TCP connection. Empty if it is gone, or the file is none.
+/// The other end of a TCP connection. Empty if it is gone, or the file is no connection.
 std::string PeerName(int connection);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// How a server tells its owner about calls that it refuses.
+// How a server notifies its owner of calls that it refuses.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// Called for each call that is refused because of who the peer is. Its address is empty where it
+/// Called for each call that is refused because of the peer's identity. Its address is empty if it
 /// is not known.
 using OnRefusedCall =
     std::function<void(std::string_view method, const Peer& peer, const Status& why)>;

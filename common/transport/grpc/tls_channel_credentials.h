@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-/// Credentials of a connection that proves what `files` say; without TLS if it is null.
+/// Credentials of a connection that proves what `files` contain; without TLS if it is null.
 inline std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const TlsFiles* files) {
   if (files == nullptr) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions options;

@@ -1,5 +1,5 @@
-// TLS for a gRPC server: its certificate is read again when its files change, and peers show
-// theirs.
+// TLS for a gRPC server: its certificate is read again when its files change, and peers show their
+// certificates.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,9 @@
-// Bounds what the peers of a server may have sent of messages that are not complete.
+// Bounds the bytes of incomplete messages of the peers of a server.
 //
-// gRPC 1.51 keeps a message of any length until it has come, and only then looks whether it is too
-// long. If its quota is used up, it ends streams of all peers in turn, whoever has sent how much.
-// Here the connections that have sent most without completing it are ended, before that happens.
-// The kernel says how many bytes came on a connection, the server how many were in whole messages.
+// gRPC 1.51 keeps a message of any length until it has come, and only then checks whether it is too
+// long. If its quota is used up, it ends streams of all peers in turn, regardless of their bytes.
+// Here the connections with the most incomplete bytes are ended before that happens. The kernel
+// knows how many bytes came on a connection, the server how many were in whole messages.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,8 @@ struct UnfinishedMessagesOptions {
   std::size_t most = std::size_t{12} << 20;
   std::size_t most_of_connection = std::size_t{256} << 10;
   std::size_t most_of_all = std::size_t{96} << 20;
-  /// The memory of this process, in bytes: when it grows, connections are looked at more often.
-  /// Unset: they are only looked at by Enforce.
+  /// The memory of this process, in bytes: when it grows, connections are checked more often.
+  /// Unset: only Enforce checks them.
   std::function<std::size_t()> memory;
   /// Called for each connection that is ended, with its peer.
   std::function<void(const std::string& peer)> on_ended;
@@ -54,22 +54,22 @@ class UnfinishedMessages {
   UnfinishedMessages(const UnfinishedMessages&) = delete;
   UnfinishedMessages& operator=(const UnfinishedMessages&) = delete;
 
-  /// From now on the connection is watched, until it is closed by whoever owns it.
+  /// From now on the connection is watched, until its owner closes it.
   void Watch(int connection);
-  /// The count of the connection of a peer (PeerName). One that counts for nobody if the connection
-  /// is not watched.
+  /// The count of the connection of a peer (PeerName); a detached count if the connection is not
+  /// watched.
   std::shared_ptr<FinishedMessages> CountOf(const std::string& peer);
-  /// If all together have sent too much, ends those with most until half of it is left. Returns
-  /// their peers.
+  /// If all together have sent too much, ends the connections with most until half of it is left.
+  /// Returns their peers.
   std::vector<std::string> Enforce();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// How much a connection had when it was looked at for the last time.
+  /// The bytes of a connection at the last check.
   struct Seen {
     std::uint64_t received = 0;
-    std::uint64_t acknowledged = 0;  // by the peer, of what was sent to it
+    std::uint64_t acknowledged = 0;  // by the peer, of the bytes sent to it
     std::uint64_t finished = 0;
     Clock::time_point at;
   };

@@ -38,7 +38,7 @@ class FramedSocket {
 
   int socket() const { return socket_; }
 
-  /// Sends a frame of `head` and `body`, and the open file `file` with it (-1: none). The file
+  /// Sends a frame of `head` and `body`, and the open file `file` with it (-1: no file). The file
   /// stays the caller's, and has to stay open as long as this socket. Does nothing if the other end
   /// is gone; Receive reports that.
   void Send(std::uint32_t type, std::string_view head, std::span<const std::byte> body = {},
@@ -85,12 +85,12 @@ class FramedSocket {
 
   // Used only by the thread that receives.
   std::vector<std::byte> incoming_;
-  std::size_t begin_ = 0;  // begin of the bytes that were not handed out yet
+  std::size_t begin_ = 0;  // start of the bytes that were not handed out yet
   std::size_t end_ = 0;
   std::deque<int> files_;
 };
 
-/// Wakes a thread that waits in poll. It is an eventfd.
+/// Wakes a thread that waits in poll, by an eventfd.
 class Doorbell {
  public:
   Doorbell();

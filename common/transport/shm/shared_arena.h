@@ -42,7 +42,7 @@ class SharedArena final : public BufferMemory {
   std::byte* Allocate(std::size_t bytes) override;
   void Free(std::byte* data, std::size_t bytes) override;
 
-  /// Where the bytes lie; none if they are not in the shared memory of this arena.
+  /// Where the bytes are; nullopt if they are not in the shared memory of this arena.
   std::optional<SharedPlace> Locate(std::span<const std::byte> bytes) const;
 
   struct Segment {
@@ -64,7 +64,7 @@ class SharedArena final : public BufferMemory {
 
   std::byte* TakeFrom(Mapped& mapped, std::size_t bytes) MILLRACE_REQUIRES(mutex_);
   std::byte* TakeFree(std::size_t bytes) MILLRACE_EXCLUDES(mutex_);
-  /// None if the system has no memory left.
+  /// nullopt if the system has no memory left.
   static std::optional<Mapped> MakeSegment(std::uint64_t bytes);
   std::optional<SharedPlace> Find(const std::byte* data) const MILLRACE_REQUIRES(mutex_);
 

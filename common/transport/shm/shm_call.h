@@ -77,7 +77,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
   Status OnFrame(const FramedSocket::Frame& frame);
   Status OnSegment(std::span<const std::byte> payload);
 
-  /// Tells on_mapped of the view. The result of on_mapped is dropped before the view is unmapped.
+  /// Calls on_mapped with the view. The result of on_mapped is dropped before the view is unmapped.
   std::shared_ptr<const SharedView> Announced(std::shared_ptr<const SharedView> view);
   Status OnPart(std::span<const std::byte> payload);
 

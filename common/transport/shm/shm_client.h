@@ -17,7 +17,7 @@ namespace millrace {
 using OnMapped = std::function<std::shared_ptr<const void>(std::span<const std::byte> bytes)>;
 
 /// Streams batches through shared memory from workers of this host. It uses `network` if a worker
-/// refuses that, and for everything else. `host_id` is that of this process (NetworkHostId()).
+/// refuses that, and for everything else. `host_id`: this process's NetworkHostId().
 /// Thread-safe.
 std::shared_ptr<Connector> MakeShmConnector(std::shared_ptr<Connector> network, std::string host_id,
                                             OnMapped on_mapped = nullptr);

@@ -1,5 +1,5 @@
 // The frames that a worker and a consumer on one host send each other over their socket. The
-// batches themselves lie in shared memory. Both ends have to be of the same version; otherwise they
+// batches themselves are in shared memory. Both ends have to be of the same version; otherwise they
 // refuse each other (kShmVersion). They begin with three frames by which each proves that it knows
 // the key of the worker's address: kShmHello, kShmAccepted, kShmProof.
 #pragma once
@@ -18,9 +18,9 @@ inline constexpr std::uint32_t kShmVersion = 2;
 enum ShmFrame : std::uint32_t {
   // From worker to consumer:
   kShmAccepted = 1,  // a ShmAccepted; always the first frame, in answer to a ShmHello
-  kShmSegment = 2,  // a ShmSegment, with its open file; comes before the first part that lies in it
-  kShmPart = 3,     // a ShmPart, the BatchPart, and the data if they are not in shared memory
-  kShmClosed = 4,   // the status code as 4 bytes, and the message; always the last frame
+  kShmSegment = 2,   // a ShmSegment, with its open file; comes before the first part in it
+  kShmPart = 3,      // a ShmPart, the BatchPart, and the data if they are not in shared memory
+  kShmClosed = 4,    // the status code as 4 bytes, and the message; always the last frame
   // From consumer to worker:
   kShmHello = 14,     // a ShmHello; always the first frame
   kShmProof = 15,     // the consumer's ShmProof; always the second frame
@@ -48,13 +48,13 @@ struct ShmSegment {
 };
 struct ShmPart {
   std::uint64_t token;   // 0: the data follow the BatchPart
-  std::uint64_t offset;  // from the begin of the segment
+  std::uint64_t offset;  // from the start of the segment
   std::uint64_t bytes;   // size of the data
   std::uint32_t segment;
   std::uint32_t part_bytes;  // size of the BatchPart
 };
 
-/// The bytes of `value`, as they lie in a frame. The view is valid as long as `value` exists.
+/// The bytes of `value` in a frame. The view is valid as long as `value` exists.
 template <class T>
 requires std::is_trivially_copyable_v<T> std::string_view RawBytes(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};

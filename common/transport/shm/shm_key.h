@@ -1,6 +1,6 @@
-// How a worker and a consumer on one host prove to each other that they are whom the dispatcher
-// spoke of. The address of a worker's socket has a key, which only admitted sessions are told. The
-// name of the socket is no secret, and when a worker is gone, anybody may listen under it.
+// How a worker and a consumer on one host prove to each other that the dispatcher named them. The
+// address of a worker's socket has a key, which only admitted sessions get. The name of the socket
+// is no secret, and when a worker is gone, anybody may listen under it.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -22,7 +22,7 @@ struct ShmAddress {
 /// A name that no other process of the network namespace uses, and a new key.
 ShmAddress MakeShmAddress();
 std::string ToString(const ShmAddress& address);
-/// Nothing if the text is none: of a worker of an older version, or of nobody.
+/// nullopt if the text is no address.
 std::optional<ShmAddress> ParseShmAddress(std::string_view text);
 
 using ShmNonce = std::array<char, 16>;

@@ -1,5 +1,5 @@
 // The worker's end of streams through shared memory. It has a socket without a name in the file
-// system. Consumers of this host ask for batches over it, and learn where these lie.
+// system. Consumers of this host ask for batches over it, and learn their places.
 //
 // Thread-safe. All handlers are called on the server's own thread.
 #pragma once
@@ -24,8 +24,8 @@ namespace millrace {
 
 class ShmServer {
  public:
-  /// Batches that lie in `arena` are read in place. Others are sent through the socket. Only
-  /// processes of `users` that know the key are served: they can read all that is in the arena.
+  /// Batches in `arena` are read in place. Others are sent through the socket. Only processes of
+  /// `users` that know the key are served: they can read all that is in the arena.
   static Result<std::unique_ptr<ShmServer>> Start(std::shared_ptr<WorkerEndpoint> endpoint,
                                                   std::shared_ptr<const SharedArena> arena,
                                                   const LocalUsers& users,
@@ -35,8 +35,8 @@ class ShmServer {
   ShmServer(const ShmServer&) = delete;
   ShmServer& operator=(const ShmServer&) = delete;
 
-  /// Where consumers find the socket, as the text of a ShmAddress. It has the key, so that only
-  /// those may read it who are admitted as consumers.
+  /// Where consumers find the socket, as the text of a ShmAddress. It has the key, so only admitted
+  /// consumers may read it.
   std::string address() const { return ToString(address_); }
 
  private:

@@ -147,34 +147,34 @@ TEST_CASE("a fault outside of mapped files ends the process as before", "[sigbus
 TEST_CASE("a look tells what was replaced from what was changed in place", "[files]") {
   const TempDir dir;
   const MappedFile file = Map(WriteOnes(dir / "a"));
-  CHECK(file.Look().kind == Kind::kSame);
+  CHECK(file.ChangeFrom().kind == Kind::kSame);
   SECTION("renamed over") {
     WriteOnes(dir / "b");
     fs::rename(dir / "b", dir / "a");
-    CHECK(file.Look().kind == Kind::kReplaced);
+    CHECK(file.ChangeFrom().kind == Kind::kReplaced);
   }
   SECTION("removed") {
     fs::remove(dir / "a");
-    CHECK(file.Look().kind == Kind::kReplaced);
+    CHECK(file.ChangeFrom().kind == Kind::kReplaced);
   }
   SECTION("cut off") {
     fs::resize_file(dir / "a", 5);
-    CHECK(file.Look().kind == Kind::kInPlace);
-    CHECK_THAT(file.Look().what, Contains("it has 5 bytes, had "));
+    CHECK(file.ChangeFrom().kind == Kind::kInPlace);
+    CHECK_THAT(file.ChangeFrom().what, Contains("it has 5 bytes, had "));
   }
   SECTION("written to, at another time") {
     fs::last_write_time(dir / "a", fs::last_write_time(dir / "a") + std::chrono::seconds(1));
-    CHECK(file.Look().kind == Kind::kTouched);
-    CHECK_THAT(file.Look().what, Contains("modified 1.000 s later"));
-    CHECK(file.Look(file.Look().now).kind == Kind::kSame);
+    CHECK(file.ChangeFrom().kind == Kind::kTouched);
+    CHECK_THAT(file.ChangeFrom().what, Contains("modified 1.000 s later"));
+    CHECK(file.ChangeFrom(file.ChangeFrom().now).kind == Kind::kSame);
   }
   SECTION("written to, and the time put back") {
     const auto before = fs::last_write_time(dir / "a");
     NextTick(dir);
     WriteAt(dir / "a", 100, "other");
     fs::last_write_time(dir / "a", before);
-    CHECK(file.Look().now.modified_ns == file.identity().modified_ns);
-    CHECK(file.Look().kind == Kind::kTouched);
+    CHECK(file.ChangeFrom().now.modified_ns == file.identity().modified_ns);
+    CHECK(file.ChangeFrom().kind == Kind::kTouched);
   }
 }
 
@@ -205,7 +205,7 @@ struct Suspected {
   std::function<Status()> find = OkStatus;
 
   std::vector<SuspectFiles::Verdict> Look() {
-    doubts.Look(7, file);
+    doubts.Check(7, file);
     return doubts.Reconcile([this](std::uint32_t number, const MappedFile&) {
       hashed.push_back(number);
       return find();
