@@ -154,7 +154,7 @@ def short(data):
 
 
 def header_of(batch, with_fingerprint):
-    """The header of a saved batch, as docs/batch-layout.md describes it, without its checksum."""
+    """The header of a saved batch, as docs/formats/batch.md describes it, without its checksum."""
     data = bytearray(batch.read_bytes())
     if not with_fingerprint:
         data[32:64] = bytes(32)
