@@ -52,7 +52,7 @@ struct OpenedDataset {
   /// can be served, or whose source reads around the damage (Dataset::LeavesToSources).
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::string> damaged;  // names of files that are bad now
-  std::uint64_t bad_files = 0;       // that were found: the damaged ones, or those left out
+  std::uint64_t bad_files = 0;       // found in all: the damaged ones, or the files left out
 };
 
 class DatasetKind {
@@ -91,10 +91,10 @@ class DatasetKind {
   /// `millrace warm`: all files that batches are built from.
   virtual Result<DatasetListing> FilesToWarm(const std::filesystem::path& dir) const = 0;
   /// `millrace warm --arrays`: the files of these arrays, each once. InvalidArgument that names the
-  /// arrays that there are; also if the kind has none.
+  /// existing arrays; also if the kind has no arrays.
   virtual Result<DatasetListing> ArraysToWarm(const std::filesystem::path& dir,
                                               const std::vector<std::string>& arrays) const;
-  /// `millrace generate`: the numbers that Generate takes; none: the kind makes up no datasets.
+  /// `millrace generate`: the numbers that Generate takes; empty: the kind makes up no datasets.
   virtual std::vector<Parameter> generate_parameters() const { return {}; }
   /// Writes a made-up dataset into a folder. Fails, with nothing left behind, if the folder is not
   /// empty.
@@ -102,8 +102,8 @@ class DatasetKind {
                                        const GenerateRequest& request) const;
 };
 
-/// The kinds of datasets that a process knows. Those that are recognised by a file of a fixed name
-/// stand before those that accept any file with some suffix.
+/// The kinds of datasets that a process knows. Kinds that are recognised by a file of a fixed name
+/// come before kinds that accept any file with some suffix.
 class DatasetKinds {
  public:
   DatasetKinds() = default;
@@ -129,7 +129,7 @@ class DatasetKinds {
   std::vector<std::shared_ptr<const DatasetKind>> kinds_;
 };
 
-/// Where a dataset lies, as people write it: DIR, or KIND:DIR.
+/// Where a dataset is, as people write it: DIR, or KIND:DIR.
 struct DatasetPlace {
   std::string kind;  // empty: found by looking at the folder
   std::filesystem::path dir;

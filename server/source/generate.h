@@ -1,4 +1,4 @@
-// How a kind of dataset makes one up: a request with the values of its parameters.
+// How a kind makes up a dataset: a request with the values of its parameters.
 //
 // Values; the function is thread-safe.
 #pragma once
@@ -25,7 +25,7 @@ struct GenerateRequest {
 };
 
 /// Makes a folder, calls `write`, which fills it, and removes what was written if that fails.
-/// FailedPrecondition if the folder is not empty; errors of disks; those of `write`.
+/// FailedPrecondition if the folder is not empty; errors of disks and of `write`.
 Status GenerateInto(const std::filesystem::path& dir, const std::function<Status()>& write);
 
 }  // namespace millrace
