@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// What identifies a column.
+/// The identity of a column.
 struct ColumnKey {
   Digest128 dataset;     // of the data
   Digest128 operations;  // of what builds the examples

@@ -1,4 +1,4 @@
-// Who gives a plan its measured columns.
+// Providers of a plan's measured columns.
 #pragma once
 
 #include <filesystem>
@@ -33,10 +33,10 @@ struct ColumnRequest {
 class ColumnProvider {
  public:
   virtual ~ColumnProvider() = default;
-  /// May take long, if the columns have to be measured. Unavailable if they cannot be had now, for
-  /// example because other processes measure them. FailedPrecondition that names the excluded
-  /// files if columns that nobody has measured would have to be measured without them. Errors of
-  /// Measurer::Measure; Cancelled.
+  /// May take long, if the columns have to be measured. Unavailable if they are not available now,
+  /// for example because other processes measure them. FailedPrecondition that names the excluded
+  /// files if columns would have to be measured without them. Errors of Measurer::Measure;
+  /// Cancelled.
   virtual Result<MeasuredColumns> Get(const ColumnRequest& request) = 0;
 };
 
@@ -48,7 +48,7 @@ struct LocalColumnsOptions {
       progress;
 };
 
-/// Takes columns from files, and measures in this process those that have none. One request is
+/// Takes columns from files, and measures columns without files in this process. One request is
 /// measured at a time.
 class LocalColumns final : public ColumnProvider {
  public:

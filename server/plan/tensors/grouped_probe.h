@@ -1,4 +1,4 @@
-// Whether examples depend on the company in which they are built, found by building some of them in
+// Whether examples depend on the other examples of their group, found by building some of them in
 // groups of different sizes.
 //
 // Free functions; thread-safe.
@@ -20,7 +20,7 @@ namespace millrace {
 struct GroupOptions {
   std::size_t size = 1;           // examples that are built at once
   std::size_t most_failures = 1;  // after so many, no further group is built
-  /// Told of each example, in their order.
+  /// Called for each example, in their order.
   std::function<void(const FunctionProbe&)> on_example;
 };
 
