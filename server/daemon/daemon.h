@@ -1,5 +1,5 @@
 // The whole daemon: it takes options and gives listening servers. There are no singletons.
-// Everything that main.cc starts is a member here, and ends with the daemon.
+// All that main.cc starts are members here, and end with the daemon.
 #pragma once
 
 #include <atomic>
@@ -44,11 +44,11 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  /// host:port of the control service. If there is none, that of the batch service.
+  /// host:port of the control service. If there is none, host:port of the batch service.
   std::string address() const;
 
-  /// Takes the datasets of `options` while everything goes on; other options are ignored. Datasets
-  /// that are new or have moved are opened. Running jobs keep the datasets that they began with.
+  /// Takes the datasets of `options` without interruption; other options are ignored. Datasets that
+  /// are new or have moved are opened. Running jobs keep the datasets that they began with.
   void ReloadDatasets(const DaemonOptions& options);
 
   /// Stops indexing, finishes the work that is owed, for at most the grace time, and stops. Blocks.
@@ -67,7 +67,7 @@ class Daemon {
   Status StartProbes(const DaemonSecurity& security);
   Status StartWeb(const DaemonSecurity& security);
   std::string MetricsPage();
-  /// The JSON that the page shows: the service's status as a viewer may see it, or, of a worker,
+  /// The JSON that the page shows: the service's status as a viewer may see it, or, for a worker,
   /// where its dispatcher is.
   Result<SharedStatus::Text> StatusText();
   void AddMetrics(MetricSet& metrics);
@@ -85,7 +85,7 @@ class Daemon {
   const std::shared_ptr<SharedArena> arena_;  // null: none
   std::stop_source stop_fetching_;
   const std::shared_ptr<Connector> connector_;  // of the worker
-  const std::shared_ptr<KeptColumns> columns_;  // of the dispatcher; null: there is none
+  const std::shared_ptr<KeptColumns> columns_;  // of the dispatcher; null: no dispatcher
   const std::shared_ptr<PluginRegistry> plugins_;
   const std::shared_ptr<PlanLibrary> library_;
 

@@ -1,5 +1,5 @@
-// The message of a daemon that ends by an exception, for example because it can get no memory or no
-// threads.
+// The message of a daemon that ends by an exception, for example because memory or threads are
+// exhausted.
 #pragma once
 
 namespace millrace {

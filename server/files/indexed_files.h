@@ -30,12 +30,11 @@ struct IndexedFile {
   std::string name;  // in the dataset
   std::uint64_t size = 0;
   Digest128 digest;
-  /// With this identity, the content is known to be the indexed one; none: it is unknown on this
-  /// host.
+  /// With this identity, the content is known to be the indexed one; nullopt: unknown on this host.
   std::optional<FileIdentity> identity;
 };
 
-/// How a file differs from what was indexed, for people; empty if it does not.
+/// How a file differs from the indexed one, for people; empty if it does not.
 std::string DifferenceFromIndex(const std::filesystem::path& path, std::uint64_t size,
                                 const Digest128& digest);
 
@@ -62,7 +61,7 @@ class IndexedFiles {
   FileNews Check(const std::stop_token& stop) const;
   /// As Dataset::Damages. Costs two atomic loads if no file is damaged.
   std::vector<DamagedFile> Damages() const;
-  /// Notes that what was read from a file is not what was indexed.
+  /// Notes that data read from a file differ from the indexed data.
   void NoteDamage(std::uint32_t file, std::string what) const;
 
  private:

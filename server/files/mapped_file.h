@@ -1,7 +1,7 @@
 // A file that is mapped for reading, with the identity that it had when it was mapped.
 //
 // Only this class maps files, and so only this class registers them with the guard
-// (sigbus_guard.h). Where bytes of a file are gone, reads return zeros. So code that computes
+// (sigbus_guard.h). If bytes of a file are gone, reads return zeros. So code that computes
 // something from the bytes has to call CheckIntact afterwards.
 //
 // Immutable except for moves; thread-safe. The bytes live as long as the object.
@@ -21,21 +21,21 @@ namespace millrace {
 
 /// How a mapped file will be read. The kernel uses this to decide how much to read ahead.
 enum class AccessPattern : std::uint8_t {
-  kSequential,  // once, from begin to end
+  kSequential,  // once, from start to end
   kRandom,      // a few words here and there: a fault reads only its own page
   kMixed,       // both in turn: a fault reads the pages around it, and a scan is read ahead
 };
 
-/// The result of a look at the path of a mapped file.
+/// The result of a check of the path of a mapped file.
 struct FileChange {
   enum class Kind : std::uint8_t {
     kSame,
     kTouched,   // only times differ: the mapped bytes may be the same or not
-    kReplaced,  // the path leads to another file or to none; the mapped bytes are unchanged
-    kInPlace,   // the mapped file was written to, or cut off
+    kReplaced,  // the path leads to another file or nowhere; the mapped bytes are unchanged
+    kInPlace,   // the mapped file was written to, or truncated
   };
   Kind kind = Kind::kSame;
-  std::string what;  // the change, for people; empty if there is none
+  std::string what;  // the change, for people; empty if unchanged
   FileIdentity now;  // set if it is the same file
 };
 
@@ -61,14 +61,14 @@ class MappedFile {
   /// How many bytes of the file are in the page cache now. ResourceExhausted.
   Result<std::uint64_t> CachedBytes() const;
 
-  /// Whether the path now leads to another file, to none, or to a file with another size or other
+  /// Whether the path now leads to another file, nowhere, or to a file with another size or other
   /// times.
   bool Changed() const;
   /// Whether the mapped file is still the one whose identity was `known`, by size, inode and times.
   /// Costs one call of stat.
   FileChange Look(const FileIdentity& known) const;
   FileChange Look() const { return Look(identity_); }
-  /// DataLoss if some bytes were missing since Open. Everything that was computed from them is
+  /// DataLoss if some bytes were missing since Open. Results that were computed from them are
   /// worthless.
   Status CheckIntact() const;
 

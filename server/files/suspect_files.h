@@ -3,10 +3,10 @@
 //
 // If the size and inode of a file are unchanged but its times are not, the file was touched or
 // written to. Only its bytes can tell which. It is hashed at once, so that a change is found soon.
-// If its content is unchanged, it is hashed once more at the next look. The second hash is for a
+// If its content is unchanged, it is hashed once more at the next check. The second hash is for a
 // write that came during the first one: file times are coarse, so such a write may not have changed
-// them again. Only then are the new times accepted as those of the unchanged file. A file whose
-// times change at every look stays in doubt and is hashed at every look. The file stays in use
+// them again. Only then the new times are accepted as times of the unchanged file. A file whose
+// times change at every check stays suspect and is hashed at every check. The file stays in use
 // meanwhile.
 //
 // Not thread-safe.
@@ -32,12 +32,12 @@ Status HashesTo(const Digest128& expected, const MappedFile& file, const std::st
 
 class SuspectFiles {
  public:
-  /// The most that is hashed after one look, rounded up to whole files, so that other files are
-  /// soon looked at again.
+  /// The most bytes that are hashed after one check, rounded up to whole files, so that other files
+  /// are soon checked again.
   static constexpr std::uint64_t kBytesAtOnce = std::uint64_t{1} << 30;
 
   /// Reads file `number` and compares it with its known content. OK if it is the same. Cancelled if
-  /// the caller does not want to wait. Any other status says what is wrong with the file.
+  /// the caller does not want to wait. Any other status describes the damage.
   using Compare = std::function<Status(std::uint32_t number, const MappedFile& file)>;
 
   struct Verdict {
@@ -48,12 +48,11 @@ class SuspectFiles {
   explicit SuspectFiles(std::uint64_t bytes_at_once = kBytesAtOnce)
       : bytes_at_once_(bytes_at_once) {}
 
-  /// Looks at a file, and notes it if it has to be hashed. `file` has to live as long as this
-  /// object.
+  /// Checks a file, and notes it if it has to be hashed. `file` has to live as long as this object.
   FileChange Look(std::uint32_t number, const MappedFile& file);
 
-  /// Hashes files in doubt; those that have waited longest come first. Call it once after each look
-  /// at all files.
+  /// Hashes suspect files; files that have waited longest come first. Call it once after each check
+  /// of all files.
   std::vector<Verdict> Reconcile(const Compare& compare);
 
  private:
@@ -66,7 +65,7 @@ class SuspectFiles {
     bool waits = false;  // it is in queue_
   };
 
-  /// None if the file is no longer in doubt, or has to be hashed again.
+  /// nullopt if the file is no longer suspect, or has to be hashed again.
   std::optional<Status> ReconcileOne(std::uint32_t number, Suspect& doubt, const Compare& compare);
 
   const std::uint64_t bytes_at_once_;
