@@ -19,7 +19,7 @@ namespace millrace {
 struct EdgeTensors {
   std::size_t source = 0;
   std::size_t target = 0;
-  std::optional<std::size_t> label = {};  // none: all edges have label 0
+  std::optional<std::size_t> label = {};  // nullopt: all edges have label 0
 };
 
 class EdgeGroups {

@@ -76,13 +76,13 @@ class CoqDataset final : public Dataset {
   /// not the indexed one or cannot be read. OutOfRange if the index has no such number.
   Result<const FileView*> View(FileId file) const;
 
-  /// The text of a record of `file`. DataLoss if the text does not lie in the file.
+  /// The text of a record of `file`. DataLoss if the text is outside the file.
   Result<std::string_view> Text(FileId file, TextRef text) const;
 
   /// Checks every open file and the index with one call of stat each: are they still the files that
   /// were mapped? If only times differ, the file is hashed (SuspectFiles). That takes 0.2 s for 1
   /// GB in the page cache; otherwise it takes as long as the disk needs. `stop` ends it early;
-  /// files in doubt then stay in doubt. One thread checks at a time and others wait for it.
+  /// suspect files then stay suspect. One thread checks at a time and others wait for it.
   FileNews CheckFiles(const std::stop_token& stop) const override;
 
   /// Files known to be damaged. CheckFiles found them, or a read found no bytes, or they could not
@@ -95,7 +95,7 @@ class CoqDataset final : public Dataset {
   Result<const FileView*> OpenNow(std::uint32_t file) const;
   /// Open files that are not damaged, and the index.
   std::map<std::uint32_t, const MappedFile*> FilesToLookAt() const;
-  /// Whether the mapped bytes are those that were indexed. Cancelled if `stop` is requested.
+  /// Whether the mapped bytes are the indexed ones. Cancelled if `stop` is requested.
   Status CompareBytes(std::uint32_t number, const MappedFile& file,
                       const std::stop_token& stop) const;
   std::string NameOf(std::uint32_t number) const;

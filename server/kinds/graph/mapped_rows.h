@@ -32,7 +32,7 @@ class MappedRows {
 
   std::uint64_t nodes() const { return nodes_; }
 
-  /// Ask the processor for what LoadRow and LoadEntry read: a row soon, and entries later.
+  /// Prefetch the data of LoadRow and LoadEntry: a row soon, and entries later.
   void AskForRow(Node node) const {
     AskForNearLine(rows_.BeginAt(node));
   }

@@ -1,4 +1,4 @@
-// The mapped files of a dataset, with what is known of their damage.
+// The mapped files of a dataset, with their known damage.
 //
 // Thread-safe. Bytes of a file may change at any moment: load each value only once, check it before
 // it is used, and ask Damages() before results made from such values are handed on.
@@ -34,17 +34,17 @@ class WatchedFiles {
   const std::vector<WatchedFile>& files() const { return files_; }
 
   /// Whether the files are still those that were mapped: one call of stat for each. If only times
-  /// differ, the file is hashed (SuspectFiles). `stop` ends that early; files in doubt then stay in
-  /// doubt. A file that was changed in place stays damaged. One thread checks at a time and others
-  /// wait for it; readers never wait.
+  /// differ, the file is hashed (SuspectFiles). `stop` ends that early; suspect files then stay
+  /// suspect. A file that was changed in place stays damaged. One thread checks at a time and
+  /// others wait for it; readers never wait.
   FileNews Check(const std::stop_token& stop = {}) const;
 
   /// The share of their bytes that Check has still to compare, 0 to 1.
   double unverified() const { return unverified_.load(); }
 
-  /// Files known to be damaged: Check found them, or a read found no bytes. Everything read from
-  /// such a file is worthless; everything read from other files is right. Costs two atomic loads if
-  /// no file is damaged.
+  /// Files known to be damaged: Check found them, or a read found no bytes. Data read from such a
+  /// file are worthless; data read from other files are right. Costs two atomic loads if no file is
+  /// damaged.
   std::vector<DamagedFile> Damages() const;
 
  private:
