@@ -39,7 +39,7 @@ Result<AccessRules> ParseAccessRules(std::string_view text, std::string_view nam
 /// Thread-safe.
 class AccessFile final : public AccessPolicy {
  public:
-  /// Errors are those of the file system and of ParseAccessRules.
+  /// Errors of the file system and of ParseAccessRules.
   static Result<std::shared_ptr<AccessFile>> Open(const std::string& path,
                                                   std::shared_ptr<const Clock> clock,
                                                   std::shared_ptr<Logger> log);

@@ -44,7 +44,7 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  /// host:port of the control service. If there is none, host:port of the batch service.
+  /// host:port of the control service. Without one, host:port of the batch service.
   std::string address() const;
 
   /// Takes the datasets of `options` without interruption; other options are ignored. Datasets that
@@ -78,11 +78,11 @@ class Daemon {
   const std::function<void(const Status&)> on_broken_;
   const std::shared_ptr<const Clock> clock_;
   const std::int64_t began_unix_seconds_;
-  const std::shared_ptr<TlsFolder> etcd_tls_;  // null: none
+  const std::shared_ptr<TlsFolder> etcd_tls_;  // null: no TLS
   PortGuard control_guard_;
   PortGuard batch_guard_;
   PortGuard metrics_guard_;
-  const std::shared_ptr<SharedArena> arena_;  // null: none
+  const std::shared_ptr<SharedArena> arena_;  // null: not shared
   std::stop_source stop_fetching_;
   const std::shared_ptr<Connector> connector_;  // of the worker
   const std::shared_ptr<KeptColumns> columns_;  // of the dispatcher; null: no dispatcher
@@ -95,12 +95,12 @@ class Daemon {
   std::unique_ptr<GrpcServer> control_;
   std::shared_ptr<WorkerService> worker_;
   std::unique_ptr<GrpcServer> batches_;
-  std::unique_ptr<ShmServer> local_batches_;  // null: none
+  std::unique_ptr<ShmServer> local_batches_;  // null: no server
   std::atomic<Time> worker_ticked_;
   std::unique_ptr<Ticker> security_ticker_;  // null: no TLS
   std::unique_ptr<Ticker> ticker_;
-  std::unique_ptr<WebServer> web_;        // null: none
-  std::unique_ptr<HealthServer> health_;  // null: none
+  std::unique_ptr<WebServer> web_;        // null: no server
+  std::unique_ptr<HealthServer> health_;  // null: no server
   std::unique_ptr<Ticker> health_ticker_;
   std::thread opener_;
   std::set<std::string> dataset_ids_;  // ids in the present configuration

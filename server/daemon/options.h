@@ -77,7 +77,7 @@ struct DaemonOptions {
   std::string cache_dir;              // folder for such examples; empty: no folder
   std::uint64_t cache_dir_bytes = 0;  // at most, in that folder
 
-  /// How many bytes of built batches a worker may hold before they are sent.
+  /// The most bytes of built batches that a worker may hold before they are sent.
   std::uint64_t batch_memory() const { return memory_limit / 4; }
 };
 

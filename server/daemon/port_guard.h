@@ -37,8 +37,8 @@ struct DaemonSecurity {
     if (policy != nullptr) (void)policy->version();
   }
 
-  /// Reads the files that the options name. Errors are those of TlsFolder, AccessFile and
-  /// LocalUsers, each with the option's name.
+  /// Reads the files that the options name. Errors of TlsFolder, AccessFile and LocalUsers, each
+  /// with the option's name.
   static Result<DaemonSecurity> Make(const DaemonOptions& options,
                                      const std::shared_ptr<const Clock>& clock,
                                      const std::shared_ptr<Logger>& log);

@@ -1,9 +1,8 @@
-// Finds out which mapped files have to be hashed, because something touched them, and with what
-// result.
+// Finds out which mapped files have to be hashed, because they were touched, and with which result.
 //
 // If the size and inode of a file are unchanged but its times are not, the file was touched or
-// written to. Only its bytes can tell which. It is hashed at once, so that a change is found soon.
-// If its content is unchanged, it is hashed once more at the next check. The second hash is for a
+// written to. Only its bytes show which. It is hashed at once, so that a change is found soon. If
+// its content is unchanged, it is hashed once more at the next check. The second hash is for a
 // write that came during the first one: file times are coarse, so such a write may not have changed
 // them again. Only then the new times are accepted as times of the unchanged file. A file whose
 // times change at every check stays suspect and is hashed at every check. The file stays in use

@@ -4,7 +4,7 @@
 // A dataset is opened when it is first needed: its index is found, renewed or built. This may take
 // long; callers that need the same dataset wait for it, and callers that need another one do not.
 // If a dataset cannot be opened, the next call tries again. A daemon opens all datasets ahead
-// (OpenAll), side by side, and meanwhile compiles over those that are open.
+// (OpenAll), side by side, and meanwhile compiles over the open ones.
 //
 // Thread-safe.
 #pragma once

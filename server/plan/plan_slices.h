@@ -24,7 +24,7 @@ namespace millrace {
 
 class PlanScratch;  // server/plan/plan_scratch.h
 
-/// The part of a compiled plan that its slices need. Thread-safe; errors are those of Plan::Batch.
+/// The part of a compiled plan that its slices need. Thread-safe; errors of Plan::Batch.
 class RowMaker {
  public:
   virtual BatchWriter NewWriter() const = 0;

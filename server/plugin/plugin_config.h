@@ -22,7 +22,7 @@ namespace millrace {
 struct PluginConfig {
   std::string name;                        // of the module: NAME.py or NAME/ in `path`
   std::filesystem::path path;              // a folder
-  std::string python = "python3";          // a path, or a name that is looked for in PATH
+  std::string python = "python3";          // a path, or a name that is searched in PATH
   int processes = 1;                       // at most
   bool processes_given = true;             // false: as few as suffice (docs/guides/tuning.md)
   std::uint64_t memory = 0;                // bytes of one process; 0: no limit

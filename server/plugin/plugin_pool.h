@@ -36,8 +36,9 @@
 
 namespace millrace {
 
-/// A try to build an example has failed, or a process was ended for its memory; another one follows,
-/// or the request fails. `example`: whose fault it is, if that is known. Called on any thread.
+/// A try to build an example has failed, or a process was ended for its memory; another one
+/// follows, or the request fails. `example`: whose fault it is, if that is known. Called on any
+/// thread.
 using OnPluginFailure =
     std::function<void(std::optional<std::uint64_t> example, const PluginFailure& failure)>;
 

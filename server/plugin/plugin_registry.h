@@ -64,7 +64,7 @@ class PluginRegistry {
   std::stop_token stop_token() const { return stop_.get_token(); }
 
   using PoolStats = PluginPoolStats;
-  /// The work of the processes of each pool in use, those of a replaced plugin included; in the
+  /// The work of the processes of each pool in use, pools of replaced plugins included; in the
   /// order of the objects' names. It may take some milliseconds.
   std::vector<PluginPoolStats> Stats() const;
   /// PluginPool::SetMostProcesses of pools by their numbers. Pools that are gone are ignored.

@@ -2,7 +2,7 @@
 // edges. Nodes are numbered in the order in which they are found, roots first. They are expanded
 // breadth first or depth first. Once `max_subgraph_size` nodes are numbered, edges to other nodes
 // are dropped. With `stop_at_boundary`, the edges of a boundary node are followed only if it is a
-// root. Batches must equal those of the reference loader, so this order must not change.
+// root. Batches must equal the reference loader's batches, so this order must not change.
 //
 // The builder is a template over a graph view and a visited set. So the loop over a mapped file and
 // the loop over two arrays are the same code, and the loop reads words without a call.
@@ -24,7 +24,7 @@
 //   bool Load(const Target&, LoadedNode<V>*)
 //                                   read the target of an edge, or a node, once, and check it.
 //                                   False in an uncommon case: the home is not open yet, the edges
-//                                   lie at the very end, or the data are bad. The next two
+//                                   are at the very end, or the data are bad. The next two
 //                                   functions tell these cases apart
 //   ClosureEnd FollowAny(std::uint64_t word, const Home& source, Target*)
 //   ClosureEnd LoadAny(Node, LoadedNode<V>*)

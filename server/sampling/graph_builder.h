@@ -42,7 +42,7 @@ auto WithClosureBuilder(ClosureKernel kernel, Make make) {
 
 /// Builds the graphs of examples, either one after the other or several in turns.
 ///
-/// Builder: ClosureBuilder or ClosureInTurns, over a View. Beyond what these need, the view
+/// Builder: ClosureBuilder or ClosureInTurns, over a View. Beyond their functions, the view
 /// provides
 ///   bool IsNode(Node)            whether the dataset has such a node; other functions need it
 ///   void PrefetchEdgesOf(Node)   a hint that its edges will be read soon

@@ -21,10 +21,9 @@
 //                                    an entry's label; false if it is out of range
 //   void AskForRow(Node) const, void AskForEntry(std::uint64_t place) const,
 //   void AskForEntries(std::uint64_t place, std::uint64_t count) const
-//                                    ask the processor for what LoadRow and LoadEntry read; count
-//                                    is at least 1
+//                                    prefetch the data of LoadRow and LoadEntry; count >= 1
 //   Status BadRow(Node), Status BadEntry(std::uint64_t place), Status BadLabel(std::uint64_t place)
-//                                    what is wrong with these
+//                                    the errors of these
 // Each Load reads the data once.
 //
 // Not thread-safe: a sampler belongs to a thread. It allocates nothing once it has seen the largest

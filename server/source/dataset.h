@@ -43,11 +43,11 @@ class Dataset {
   virtual std::uint64_t left_out_count() const { return 0; }
   virtual std::vector<BadFile> LeftOut(std::size_t /*most*/) const { return {}; }
 
-  /// Checks whether the files in use are still those that were opened, and says what is new since
-  /// the last call. Contents that were not compared with their digests when the dataset was opened
-  /// are compared meanwhile, some of them at each call. A file that was changed in place stays
-  /// damaged, whatever happens to it later. `stop` ends long work early; suspect files then stay
-  /// suspect. Call this once a second if you use a dataset for long. Readers never wait for it.
+  /// Checks whether the files in use are still the opened ones, and returns the news since the last
+  /// call. Contents that were not compared with their digests when the dataset was opened are
+  /// compared meanwhile, some of them at each call. A file that was changed in place stays damaged,
+  /// whatever happens to it later. `stop` ends long work early; suspect files then stay suspect.
+  /// Call this once a second if you use a dataset for long. Readers never wait for it.
   virtual FileNews CheckFiles(const std::stop_token& stop) const = 0;
   /// The share of its bytes that CheckFiles has still to compare with their digests, 0 to 1.
   virtual double unverified() const { return 0; }

@@ -19,10 +19,10 @@ namespace millrace {
 struct DeclaredTensor {
   std::string name;
   TensorType type;
-  bool texts = false;  // a row is a list of texts. The type is that of its bytes, uint8[*]
+  bool texts = false;  // a row is a list of texts. The type is the type of its bytes, uint8[*]
 };
 
-/// InvalidArgument if a source cannot have a tensor of this name. The message says what a name is.
+/// InvalidArgument if a source cannot have a tensor of this name. The message has the rule.
 Status CheckDeclaredName(std::string_view name);
 
 /// The tensors of batches.
@@ -46,7 +46,7 @@ struct DeclaredTensors {
 Result<std::vector<std::size_t>> AppendDeclared(std::span<const DeclaredTensor> declared,
                                                 std::vector<TensorSpec>& specs);
 
-/// `examples`: their number, which bounds their ids. Errors are those of AppendDeclared.
+/// `examples`: their number, which bounds their ids. Errors of AppendDeclared.
 Result<DeclaredTensors> DeclareTensors(std::span<const DeclaredTensor> declared,
                                        std::uint64_t examples);
 

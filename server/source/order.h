@@ -1,8 +1,8 @@
 // An order says which rows each unit of an epoch holds, and where a row occurs. Rows are numbers of
-// selected examples (selection.h), or of selected examples of a branch. Units are what steps count:
-// single rows, or whole batches. An order is computed and never stored: any unit of any epoch is
-// reached at once. docs/guides/orders.md says what the forms are for; the rules are those of
-// `semantics: 1`, so none of their results may change.
+// selected examples (selection.h), or of selected examples of a branch. Steps count units: single
+// rows, or whole batches. An order is computed and never stored: any unit of any epoch is reached
+// at once. docs/guides/orders.md has the uses of the forms; the rules belong to `semantics: 1`, so
+// their results must not change.
 //
 // An Order is immutable and thread-safe. An OrderReader keeps state that the last units share; it
 // belongs to one thread and must not outlive its order.

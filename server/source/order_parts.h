@@ -16,7 +16,7 @@ namespace millrace {
 
 class Source;
 
-/// Labels the examples, and takes those of some labels.
+/// Labels the examples, and takes the examples of some labels.
 struct SplitPart {
   SplitOptions split;                             // absent in the file: disabled
   std::optional<std::vector<std::int64_t>> take;  // labels whose examples are taken; absent: all

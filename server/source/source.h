@@ -177,7 +177,7 @@ class Source {
   // --- Batches -------------------------------------------------------------------------------
   /// Every tensor of a batch. Types are as narrow as the bounds of nodes, edges and labels allow.
   virtual const std::vector<TensorSpec>& tensors() const = 0;
-  /// How the client completes edges: base labels, symmetrization, self edges.
+  /// How the client completes edges: base labels, symmetrization, self-loops.
   virtual const ExpandSpec& expand() const = 0;
   virtual std::unique_ptr<ExampleReader> NewReader() const = 0;
   /// Tensors whose rows readers need not append, if the writer allows it (BatchWriter::AllowLate);
@@ -186,8 +186,8 @@ class Source {
   /// Whether readers themselves drop the examples that the pipeline excludes, and are given all
   /// examples of a batch at once: in merged batches (ExpandSpec::merged) one depends on the others.
   virtual bool drops_excluded() const { return false; }
-  /// Whether each row depends on its example and its pass alone, so that the examples of a batch may
-  /// be given to several readers, each some of them.
+  /// Whether each row depends on its example and its pass alone, so that the examples of a batch
+  /// may be given to several readers, each some of them.
   virtual bool by_row() const { return !expand().merged && !drops_excluded(); }
   /// The pools of a plugin's processes that readers ask, by PluginPool::number.
   virtual std::set<std::uint64_t> pools() const { return {}; }

@@ -2,8 +2,7 @@
 // stage table (stage_table.cc); a kind of dataset adds further stages. A stage has a name,
 // parameters with defaults and help, a version, a place, and its code.
 //
-// Value types and pure functions. They use no clock, and no randomness except that of a plan's
-// keys.
+// Value types and pure functions. They use no clock, and no randomness except from a plan's keys.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +66,7 @@ struct StageType {
   /// False if the stage decides only which examples an epoch has, and in which order. Then it is
   /// not part of the build digest.
   bool in_build = true;
-  /// False if the stage changes nothing of what is delivered (cache). Then it is not part of any
+  /// False if the stage does not change delivered batches (cache). Then it is not part of any
   /// digest. `in_order` and `in_build` have to be false too.
   bool in_digest = true;
   StageLevel level = StageLevel::kBranch;

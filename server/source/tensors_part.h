@@ -44,8 +44,8 @@ struct TensorsPart {
 /// TensorGraph::Bind: "NAME: ", "NAME: PARAMETER: " or "output: "; errors of `pad.graph` begin with
 /// "graph: ".
 Status AtOrigin(const TensorsPart& part, const Status& status);
-/// InvalidArgument that says what is wrong with a tensor, with the place where the part reads it:
-/// the output, otherwise the first operation. REQUIRES: part.Reads(tensor).
+/// InvalidArgument with the error of a tensor, `what`, with the place where the part reads it: the
+/// output, otherwise the first operation. REQUIRES: part.Reads(tensor).
 Status AtReader(const TensorsPart& part, std::string_view tensor, std::string_view what);
 
 }  // namespace millrace

@@ -43,7 +43,7 @@ class WebConnection {
   void Advance();
   State state() const { return state_; }
   int socket() const { return socket_.get(); }
-  /// What Advance waits for (poll(2)); 0: for an answer.
+  /// The events for which Advance waits (poll(2)); 0: for an answer.
   short events() const { return events_; }
   /// Bytes of the answer that were sent.
   std::size_t sent() const { return sent_; }

@@ -16,8 +16,7 @@
 
 namespace millrace {
 
-/// Limits of a pipeline file. They are far above any real file, and below what could exhaust a
-/// server.
+/// Limits of a pipeline file. They are far above any real file, and too low to exhaust a server.
 inline constexpr std::size_t kMaxYamlBytes = std::size_t{1} << 20;
 inline constexpr int kMaxYamlDepth = 16;
 inline constexpr std::uint64_t kMaxYamlNodes = 100'000;  // an alias counts as its target

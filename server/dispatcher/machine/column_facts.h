@@ -43,8 +43,8 @@ struct ColumnFacts {
 /// The key of columns. Equal sets have one key, and the same values.
 std::string ColumnSetKey(const v1::ColumnSet& set);
 
-/// InvalidArgument, with what is wrong, unless a worker's message has values of a whole range, in
-/// the form of `set`.
+/// InvalidArgument, with the error, unless a worker's message has values of a whole range, in the
+/// form of `set`.
 Status CheckMeasured(const ColumnFacts& columns, const v1::Measured& measured);
 
 }  // namespace millrace

@@ -1,8 +1,9 @@
 // Measuring columns: which worker measures which ranges of examples, who gets the ranges of a lost
 // worker, and when a column is whole. Plans wait for it (plan_requests.h).
 //
-// Every range is kept once, whoever measured it first. A worker has twice as many ranges at once as
-// it measures between two reports, so that it never waits for more, and little is lost with it.
+// Every range is kept once, whichever worker measured it first. A worker has twice as many ranges
+// at once as it measures between two reports, so that it never waits for more, and little is lost
+// with it.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once

@@ -1,5 +1,5 @@
 // The dispatcher: admits sessions to jobs, names the workers that may build for each of them, and
-// tells workers which plans to keep. docs/internals/protocol.md has the rules.
+// sends workers the plans to keep. docs/internals/protocol.md has the rules.
 //
 // It is a single-threaded state machine: events in, actions out. It reads no clock and touches no
 // network, disk or thread, so that a simulator can run it through thousands of histories. Every

@@ -29,8 +29,8 @@ using StreamId = std::uint64_t;
 
 /// A plan that sessions have asked for. They ask for it by the text of a pipeline.
 struct RequestedPlan {
-  /// kLacksColumns: columns that it reads have to be measured first. kAsking: a worker has to compile
-  /// it, because this host lacks plugins, or its data are damaged.
+  /// kLacksColumns: columns that it reads have to be measured first. kAsking: a worker has to
+  /// compile it, because this host lacks plugins, or its data are damaged.
   enum class Phase { kCompiling, kReady, kRetrying, kLacksColumns, kAsking };
 
   std::string key;  // the PlanKey of `pipeline`
@@ -38,7 +38,7 @@ struct RequestedPlan {
   Phase phase = Phase::kCompiling;
   std::shared_ptr<const PlanFacts> facts;  // set if ready
   std::string fingerprint;                 // as text; set if ready
-  Status error;                            // of the last try; ok if none has failed
+  Status error;                            // of the last try; ok if no try has failed
   Time retry_at;                           // when to try again, if retrying
   Time used;                               // when a session last needed it
   std::string lacks;                       // key of the columns that it lacked at the last try
@@ -103,7 +103,7 @@ struct SessionFacts {
   Time heard;                              // when its last message came
   std::optional<Time> held_up;             // since when it waits for other sessions that hold its
                                            // job
-  std::string why;                         // what it waits for, as last sent to it
+  std::string why;                         // why it waits, as last sent to it
   std::optional<v1::Report> report;        // its last one, without tuning
   std::optional<v1::Report> early_report;  // a report that came before this dispatcher admitted it
   v1::Tuning tuning;                       // the last one that it sent

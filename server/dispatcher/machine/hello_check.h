@@ -1,4 +1,4 @@
-// Checks of messages of peers, with texts for people about what is wrong. Pure functions.
+// Checks of messages of peers, with errors for people. Pure functions.
 #pragma once
 
 #include <string>

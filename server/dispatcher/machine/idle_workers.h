@@ -23,7 +23,7 @@ class ListUse {
   struct Place {
     bool used = false;      // a consumer that asks has it in use
     bool behind = false;    // a consumer that asks uses only members before it
-    bool off_host = false;  // likewise, and those begin with a worker of the consumer's host
+    bool off_host = false;  // likewise, and the first one is of the consumer's host
   };
   std::unordered_map<Number, Place> listed_;  // workers that are in any list
   std::map<std::string, bool> plans_;         // of live sessions; whether one of them asks

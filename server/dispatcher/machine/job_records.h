@@ -20,8 +20,8 @@ class JobRecords {
   /// world size.
   bool IsOnDisk(const SessionFacts& session) const;
   /// Begins to write the record of a job that `session` begins, unless that has to wait. Returns
-  /// what the session waits for; never empty.
-  /// REQUIRES: the session has its plan, and its record is not on disk.
+  /// why the session waits; never empty. REQUIRES: the session has its plan, and its record is not
+  /// on disk.
   std::string Write(const SessionFacts& session);
   /// Writes that a job without sessions has ended. A failed write is forgotten if it cannot have
   /// left anything on disk, or if there are more writes than max_jobs.

@@ -41,7 +41,7 @@ class LoopDemand {
 struct WorkerTotals {
   Time at;                    // when they came
   std::uint64_t built = 0;    // batches
-  double build_seconds = 0;   // of builder threads, all stages together, those in Python too
+  double build_seconds = 0;   // of builder threads, all stages together, also in Python
   std::uint32_t threads = 1;  // that build
 };
 

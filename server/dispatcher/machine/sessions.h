@@ -33,10 +33,10 @@ class Sessions {
   /// Ends the session because its consumer has said bye on `stream`. `error`: why the consumer
   /// ended; empty: its user left.
   void Leave(Number id, StreamId stream, const std::string& error);
-  /// Ends all sessions of the job for an operator, also those that are away. NotFound, with the
-  /// jobs that have sessions, if this job has no session. If `owner` is set, only jobs that this
-  /// peer began are ended and named: PermissionDenied for others. `who`: the name of the operator;
-  /// empty: not proved.
+  /// Ends all sessions of the job for an operator, also absent ones. NotFound, with the jobs that
+  /// have sessions, if this job has no session. If `owner` is set, only jobs that this peer began
+  /// are ended and named: PermissionDenied for others. `who`: the name of the operator; empty: not
+  /// proved.
   Result<v1::EndJobResponse> TurnOut(const std::string& job,
                                      const std::optional<std::string>& owner = {},
                                      const std::string& who = {});

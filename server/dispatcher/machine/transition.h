@@ -48,7 +48,7 @@ class Transition {
   /// Notes an event for an operator. Log writes to the log of the process.
   void Note(NewEvent event) { events_.Add(std::move(event), now()); }
   void DetachEvents(const std::string& job) { events_.DetachJob(job); }
-  /// Closes the stream if it is open. A consumer gets a code that tells it whether to try again.
+  /// Closes the stream if it is open. A consumer gets a code that shows whether to try again.
   void Close(StreamId stream, const Status& status);
   /// Marks the job, so that Admission::Reconcile is called for it before the event ends.
   void Mark(const std::string& job) { marked_.insert(job); }

@@ -32,7 +32,7 @@ bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
 /// Whether a worker that fails a consumer like this can build nothing for it any more. A worker
 /// that has refused single batches may build the others.
 bool FailsForGood(const FailingWorker& failing);
-/// Whether the session has reported that of this worker.
+/// Whether this worker fails the session for good, by the session's reports.
 bool FailsForGood(const SessionFacts& session, Number worker);
 
 }  // namespace millrace

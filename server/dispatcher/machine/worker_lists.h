@@ -8,7 +8,7 @@
 //
 // Values that follow from the facts are kept, because a report has to be answered without a pass
 // over all workers: the first workers of each session, and the base sizes of plans. A worker that
-// changes is compared with those; all workers are visited only if too few are left.
+// changes is compared with these; all workers are visited only if too few are left.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -80,8 +80,8 @@ class WorkerLists {
   void GrowIfShort(const SessionFacts& session);
   /// The list as it shall be, without its number.
   std::vector<Number> MembersOf(const SessionFacts& session, v1::WorkerList& list) const;
-  /// Sends the list if it has changed, or `again`, because the consumer does not have it. It stays in
-  /// `changed_sessions_` if it may not be sent now.
+  /// Sends the list if it has changed, or `again`, because the consumer does not have it. It stays
+  /// in `changed_sessions_` if it may not be sent now.
   void Send(const SessionFacts& session, bool again = false);
 
   Transition& transition_;

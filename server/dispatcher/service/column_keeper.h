@@ -18,7 +18,7 @@ class ColumnKeeper {
   /// Keeps columns whose ranges are all measured, so that plans over them compile. Not ok if ranges
   /// are missing.
   virtual Status Finish(const v1::ColumnSet& set) = 0;
-  /// Ends measuring. What is on disk stays there.
+  /// Ends measuring. Data on disk stay there.
   virtual void Abandon(const v1::ColumnSet& set) = 0;
   /// The bytes of a column's file (docs/formats/columns.md). NotFound if it is not kept here.
   virtual Result<std::shared_ptr<const std::string>> File(const v1::GetColumnRequest& request) = 0;

@@ -56,7 +56,7 @@ struct DispatcherHooks {
 class DispatcherService final : public RunningDispatcher {
  public:
   /// Loads the store, commits a term higher than all terms before it, and starts the event loop.
-  /// Errors are those of the store. `clock` should read CLOCK_BOOTTIME.
+  /// Errors of the store. `clock` should read CLOCK_BOOTTIME.
   static Result<std::shared_ptr<DispatcherService>> Start(const DispatcherOptions& options,
                                                           std::shared_ptr<StateStore> store,
                                                           std::shared_ptr<PlanCompiler> compiler,

@@ -169,7 +169,7 @@ class GraphTables {
   }
 
   const std::shared_ptr<const GraphDataset> dataset_;
-  const GraphArray* const node_labels_;  // nullptr if there are none
+  const GraphArray* const node_labels_;  // nullptr without labels
   std::vector<TensorSpec> tensors_;
   GraphSourceTensors numbers_;
   GatheredArrays arrays_;

@@ -75,7 +75,7 @@ class MappedRows {
   const GraphDataset* dataset_;
   RowPointers rows_;
   const std::byte* indices_;
-  const GraphArray* labels_;  // nullptr if there are none
+  const GraphArray* labels_;  // nullptr without labels
   std::uint64_t nodes_;
   std::uint64_t edges_;
   std::uint64_t edge_labels_;

@@ -38,8 +38,8 @@ namespace millrace {
 
 struct DiskCacheOptions {
   std::filesystem::path folder;  // made if it is missing; files of other names are left alone
-  /// Of all segments in the folder. Other processes may each exceed it by one segment, because they
-  /// check the folder only before they begin one.
+  /// The most bytes of all segments in the folder. Other processes may each exceed it by one
+  /// segment, because they check the folder only before they begin one.
   std::uint64_t limit_bytes = 0;
   /// 0: a sixteenth of the limit; at least 4 MiB, or a quarter of a small limit; at most 64 MiB.
   /// Never more than the limit and kMaxSegmentBytes.
@@ -59,7 +59,7 @@ struct DiskCacheStats {
   std::uint64_t failures = 0;   // of files: cannot be read or written, damaged records
   std::uint64_t evictions = 0;  // segments that this cache removed to make room
   std::uint64_t segments = 0;
-  std::uint64_t bytes = 0;  // of all segments, with the room of those that are being written
+  std::uint64_t bytes = 0;  // of all segments, with the room of segments being written
   std::uint64_t limit_bytes = 0;
   std::uint64_t index_bytes = 0;
 };
@@ -146,7 +146,7 @@ class DiskCache {
   RecordIndex index_;
 
   Mutex writer_mutex_;                                                        // taken before mutex_
-  std::shared_ptr<SegmentWriter> writer_ MILLRACE_GUARDED_BY(writer_mutex_);  // null: none
+  std::shared_ptr<SegmentWriter> writer_ MILLRACE_GUARDED_BY(writer_mutex_);  // null: no segment
   std::unordered_set<Digest128, KeyHash> being_written_ MILLRACE_GUARDED_BY(writer_mutex_);
   std::uint32_t next_file_ MILLRACE_GUARDED_BY(writer_mutex_) = 0;
 

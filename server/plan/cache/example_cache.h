@@ -50,7 +50,7 @@ class ExampleCache {
   /// `value` is not null.
   ExamplePtr Add(const Digest128& key, ExamplePtr value);
 
-  /// Of the memory. When this returns, the cache counts at most this many bytes.
+  /// Sets the limit of the memory. When this returns, the cache counts at most this many bytes.
   void SetLimit(std::uint64_t limit_bytes) { memory_.SetLimit(limit_bytes); }
 
   /// The part in memory, for values that must not be on disk, or not yet.

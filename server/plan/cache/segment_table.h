@@ -56,7 +56,7 @@ class SegmentTable {
   LiveSegments Live() const;
   std::unordered_map<std::uint32_t, Segment>& all() { return segments_; }
   std::size_t size() const { return segments_.size(); }
-  /// Of all segments.
+  /// Bytes of all segments.
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t next_number() const { return next_; }
   bool HasNumbers() const { return next_ <= max_number_; }

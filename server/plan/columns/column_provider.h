@@ -23,7 +23,7 @@ struct ColumnRequest {
   std::string dataset_id;  // for people
   std::vector<std::filesystem::path>
       folders;                            // that may hold them; the first writable one gets them
-  Digest128 operations;                   // of what builds the examples, a user's code too
+  Digest128 operations;                   // that build the examples, a user's code too
   std::shared_ptr<const Source> source;   // that can be measured
   std::vector<MeasurableColumn> columns;  // at least one
   std::vector<std::string> excluded_files = {};  // the source does not have their examples whole

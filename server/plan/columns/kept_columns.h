@@ -41,7 +41,7 @@ class KeptColumns final : public ColumnProvider {
   /// Keeps a column that is whole now. FailedPrecondition if it is not. If no folder can be
   /// written, it is kept in memory, and a warning is logged.
   Status Finish(const ColumnKey& key);
-  /// Ends measuring. What is in the file stays there.
+  /// Ends measuring. The file stays as it is.
   void Abandon(const ColumnKey& key);
 
   /// The bytes of a column's file. NotFound if it is not kept here, or has not been asked for yet.

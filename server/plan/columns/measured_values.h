@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-/// The type of a column's values. The numbers are those of files and messages.
+/// The type of a column's values. Files and messages use these numbers.
 enum class MeasuredType : std::uint8_t {
   kCount = 0,  // a length or the like, below 2^62
   kInt64 = 1,
@@ -53,7 +53,7 @@ class MeasuredValues {
   bool Has(std::uint64_t id) const {
     return type_ == MeasuredType::kCount ? Stored(id) != 0 : (present_[id / 8] >> id % 8 & 1) != 0;
   }
-  /// The value of an example, 0 if it has none. A float is given as the bits of a float64.
+  /// The value of an example, 0 if it has no value. A float is given as the bits of a float64.
   /// REQUIRES: id < size().
   std::int64_t At(std::uint64_t id) const;
   /// Reads the values of consecutive examples. REQUIRES: the examples exist.
@@ -69,7 +69,7 @@ class MeasuredValues {
   /// Empty for counts. Otherwise one bit per example, from the lowest of each byte on: whether it
   /// has a value.
   std::span<const std::uint8_t> present() const { return present_; }
-  /// Values from such bytes. InvalidArgument, with what is wrong, if they are not of this form.
+  /// Values from such bytes. InvalidArgument, with the error, if they are not of this form.
   static Result<MeasuredValues> FromBytes(std::vector<std::uint8_t> bytes, unsigned width,
                                           MeasuredType type = MeasuredType::kCount,
                                           std::vector<std::uint8_t> present = {});

@@ -65,7 +65,7 @@ class PlanFacts {
   /// The step arithmetic for a world size: number of units, step size and remainder.
   /// InvalidArgument, with the numbers, if the plan does not fit it.
   Result<StepArithmetic> Steps(std::uint32_t world_size) const;
-  /// The content of Welcome for a world size. Errors are those of Steps.
+  /// The content of Welcome for a world size. Errors of Steps.
   Result<v1::Spec> Spec(std::uint32_t world_size) const;
 
  private:

@@ -57,8 +57,7 @@ class BranchBuilder {
   static Result<BranchBuilder> Make(const BranchProgram& program, BufferPool& pool);
 
   /// Builds examples of the branch, in this order, as they are in an epoch, or each in a pass of
-  /// its own, if there are any passes. Errors are those of ExampleReader and of
-  /// TensorPlan::Compute.
+  /// its own, if there are any passes. Errors of ExampleReader and of TensorPlan::Compute.
   Status Build(std::span<const ExampleId> ids, std::uint64_t epoch,
                std::span<const std::uint64_t> passes = {});
 

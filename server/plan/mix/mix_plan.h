@@ -41,7 +41,7 @@ struct BranchCopy {
 };
 
 struct MixPlan {
-  /// Errors are those of MakeMixedSource.
+  /// Errors of MakeMixedSource.
   static Result<MixPlan> Make(const std::vector<SourceBranch>& branches,
                               std::vector<BranchProgram> programs, JoinedTables joined);
 

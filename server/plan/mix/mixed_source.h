@@ -34,9 +34,9 @@ struct MixedBranch {
 };
 
 /// `outside`: the tensors that the pipeline defines outside its branches. `joint_tables`: tables
-/// that differ are joined, and are an error otherwise. InvalidArgument that says what differs, and
-/// in which two branches, if they do not deliver the same tensors, edges or tables. REQUIRES: there
-/// is a branch, and there are at most kMaxBranches.
+/// that differ are joined, and are an error otherwise. InvalidArgument that names the difference
+/// and two branches, if they do not deliver the same tensors, edges or tables. REQUIRES: there is a
+/// branch, and there are at most kMaxBranches.
 Result<std::shared_ptr<const Source>> MakeMixedSource(std::vector<MixedBranch> branches,
                                                       const TensorsPart& outside,
                                                       bool joint_tables);

@@ -56,7 +56,7 @@ class BalanceOrder final : public Order {
   /// group.
   static constexpr std::size_t kKept = 16;
 
-  /// The group, from those kept or dealt now.
+  /// The group, kept or dealt now.
   std::shared_ptr<const Dealt> GroupOf(const GroupKey& key, PlaceReader& places) const;
   Dealt Deal(const GroupKey& key, PlaceReader& places) const;
   /// Number of batches of a group.

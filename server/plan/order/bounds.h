@@ -29,7 +29,7 @@ class ValueHistogram {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 
-  /// Values above `limit` get no entry, such as those above a budget. REQUIRES: limit <= kMaxValue.
+  /// Values above `limit`, such as a budget, get no entry. REQUIRES: limit <= kMaxValue.
   explicit ValueHistogram(std::uint64_t limit = kMaxValue);
 
   /// Adds values. A negative one counts as above the limit.

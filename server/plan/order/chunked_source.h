@@ -25,8 +25,8 @@ Status CheckChunks(const Source& source, const ChunkPart& part);
 
 /// The chunks of a source's examples, numbered example after example; the source itself if the part
 /// names no tensor. It has one more tensor, kChunkTensor, and its column of lengths has the lengths
-/// of chunks. Errors are those of CheckChunks, and InvalidArgument if the source has no column with
-/// the lengths.
+/// of chunks. Errors of CheckChunks, and InvalidArgument if the source has no column with the
+/// lengths.
 Result<std::shared_ptr<const Source>> CutIntoChunks(std::shared_ptr<const Source> source,
                                                     const ChunkPart& part);
 

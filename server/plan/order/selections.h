@@ -21,11 +21,12 @@ namespace millrace {
 
 class Selections {
  public:
-  /// The parts of a branch select among its examples. Errors are those of Selection::Make; errors
-  /// of a branch name it. REQUIRES: the parts have as many branches as the source.
+  /// The parts of a branch select among its examples. Errors of Selection::Make; errors of a branch
+  /// name it. REQUIRES: the parts have as many branches as the source.
   static Result<Selections> Make(std::shared_ptr<const Source> source, const PlanParts& parts);
 
-  /// Of all branches together. Split labels are counted by branch only, if there are branches.
+  /// The counts of all branches together. Split labels are counted by branch only, if there are
+  /// branches.
   const PlanCounts& counts() const { return counts_; }
   /// Number of branches; 1 for a source without branches.
   std::size_t branches() const { return of_.size(); }

@@ -26,8 +26,8 @@ class FunctionGraph {
  public:
   /// `others`: the definitions that are not calls; definitions that no call reads are left out.
   /// `source`: the tensors of the source; `tables`: the tables of `lookup`, which have to outlive
-  /// the graph. Errors are those of TensorPlan::Compile. REQUIRES: each call comes after the calls
-  /// that it needs, unless the source has their tensors.
+  /// the graph. Errors of TensorPlan::Compile. REQUIRES: each call comes after the calls that it
+  /// needs, unless the source has their tensors.
   static Result<FunctionGraph> Bind(const TensorsPart& others, std::span<const FunctionCall> calls,
                                     const std::vector<TensorSpec>& source,
                                     const LookupTables& tables);

@@ -23,7 +23,7 @@ struct FunctionProbe {
 };
 
 /// Builds examples one by one, as in epoch 0. `first` is the number of the first tensor that is
-/// compared. Errors other than those of the functions.
+/// compared. Errors other than errors of the functions.
 Result<std::vector<FunctionProbe>> BuildProbes(const Source& source, std::size_t first,
                                                std::span<const ExampleId> ids);
 

@@ -30,8 +30,8 @@ struct GroupedProbes {
 };
 
 /// Builds examples as in epoch 0. A group with an example that fails is built one by one. The
-/// examples of a source whose batches are merged are built one by one, too. Errors other than those
-/// of the functions.
+/// examples of a source whose batches are merged are built one by one, too. Errors other than
+/// errors of the functions.
 Result<GroupedProbes> BuildInGroups(const Source& source, std::span<const ExampleId> ids,
                                     const GroupOptions& options);
 

@@ -25,8 +25,8 @@ struct FunctionChance {
 class TensorFunctions {
  public:
   /// Starts the functions that something reads, over a source with these tensors. Takes no time if
-  /// there are no functions. Errors are those of FunctionCalls, FunctionGraph and
-  /// PluginRegistry::Pool; FailedPrecondition if there are functions and `plugins` is null.
+  /// there are no functions. Errors of FunctionCalls, FunctionGraph and PluginRegistry::Pool;
+  /// FailedPrecondition if there are functions and `plugins` is null.
   static Result<TensorFunctions> Open(const TensorsPart& part, const TensorReaders& readers,
                                       const Source& source, const FunctionChance& chance,
                                       std::shared_ptr<PluginRegistry> plugins);

@@ -80,7 +80,7 @@ class TensorPlan {
   std::unique_ptr<Scratch> NewScratch() const;
   /// The parts of Compute that take time, as Program::parts.
   const std::vector<std::string>& parts() const { return program_.parts(); }
-  /// Computes the tensors of the examples in `writer`. `observer` may be null. Errors are those of
+  /// Computes the tensors of the examples in `writer`. `observer` may be null. Errors of
   /// BatchWriter::CheckComplete and of ErrorOfBatch.
   Status Compute(const BatchWriter& writer, Scratch& scratch,
                  ProgramObserver* observer = nullptr) const;

@@ -45,7 +45,7 @@ struct TransferCut {
   std::vector<bool> at_consumer;     // likewise; some are made at both places
 };
 
-/// The transfer cut of a graph. Errors are those of TensorGraph::Bind.
+/// The transfer cut of a graph. Errors of TensorGraph::Bind.
 Result<TransferCut> FindTransferCut(const TensorGraph& graph);
 
 }  // namespace millrace

@@ -35,7 +35,7 @@ struct StageConfig {
                             // their defaults, and the inputs' fingerprints
 };
 
-/// A pipeline as the user gives it: the file's text, a variant ("" for none) and `key=value`
+/// A pipeline as the user gives it: the file's text, a variant ("" for no variant) and `key=value`
 /// overrides.
 struct PipelineSource {
   std::string yaml;

@@ -2,9 +2,9 @@
 // the parser.
 //
 // Every layer (the file, then the variant, then each override) becomes settings of parameters. The
-// settings of a later layer replace those of an earlier one. A parameter that no layer sets has its
-// default. Checks that concern several parameters run only on the final result, so a layer may
-// repair an error of an earlier one.
+// settings of a later layer replace the settings of an earlier one. A parameter that no layer sets
+// has its default. Checks that concern several parameters run only on the final result, so a layer
+// may repair an error of an earlier one.
 //
 // Not thread-safe; use one parser for each pipeline.
 #pragma once

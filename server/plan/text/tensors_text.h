@@ -37,7 +37,7 @@ class TensorsText {
 
   /// The keys of a pipeline that belong here.
   static std::vector<std::string> Keys() { return {"tensors", "output", "pad"}; }
-  /// Whether a key of a layer, with or without what comes after its first dot, is one of these.
+  /// Whether a key of a layer, with or without the part after its first dot, is one of these.
   static bool Owns(std::string_view key);
 
   /// Takes a key over. REQUIRES: Owns(entry.key).

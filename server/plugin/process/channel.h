@@ -31,7 +31,7 @@ class Channel {
 
   /// Sends a message. Unavailable if the other end is gone, Cancelled, or the tick's error.
   Status Send(std::string_view text, std::span<const int> files, const ChannelWait& wait);
-  /// The next message; errors are those of Send, and Internal for a message that is too long.
+  /// The next message; errors of Send, and Internal for a message that is too long.
   Result<std::string> Receive(const ChannelWait& wait);
 
   /// Two connected sockets: this end, and the end of the process.
@@ -43,8 +43,7 @@ class Channel {
 
  private:
   Status Wait(short events, const ChannelWait& wait);
-  /// Reads the bytes that have arrived. False if there are none; Unavailable if the other end is
-  /// gone.
+  /// Reads the arrived bytes. False if there are no bytes; Unavailable if the other end is gone.
   Result<bool> ReadSome();
 
   FileDescriptor socket_;

@@ -21,7 +21,7 @@ enum class FailureKind : std::uint8_t {
 struct PluginFailure {
   FailureKind kind = FailureKind::kException;
   std::string type;        // of the exception: "ValueError"
-  std::string message;     // of the exception, or what is wrong
+  std::string message;     // of the exception, or the error
   std::string traceback;   // as Python prints it, without frames of Millrace; may be empty
   std::string fatal_handler;  // the last output of the process; may be empty
   int tries = 0;           // how many processes tried the example here

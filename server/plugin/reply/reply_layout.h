@@ -3,8 +3,8 @@
 // (server/plugin/python/_millrace_memory.py).
 //
 //   head      64 bytes: words of 64 bits
-//   outcomes  a byte a row
-//   table     of each ragged tensor two words a row: where the row's values lie, its first extent
+//   outcomes  one byte per row
+//   table     of each ragged tensor two words per row: the place of its values, its first extent
 //   columns   of each dense tensor its values, row after row
 //   heap      values of ragged tensors; it may grow, at the end of the memory
 //

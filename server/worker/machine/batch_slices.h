@@ -2,7 +2,7 @@
 // together. The thread that began the batch takes rows from the first on, helpers take them from
 // the last on. So the rows of each side follow one another.
 //
-// If the worker has not built a batch of the plan yet, the time of a row is that of the last slice.
+// If the worker has not built a batch of the plan yet, the time of a row comes from the last slice.
 // The first slice is one row then, and no slice has more than twice as many rows as the one before.
 //
 // Not thread-safe.

@@ -35,7 +35,7 @@ class BuildTimes {
   void Add(const std::string& plan, double seconds, std::uint64_t bytes);
   void SetRows(const std::string& plan, std::size_t rows) { plans_[plan].rows = rows; }
   void Forget(const std::string& plan) { plans_.erase(plan); }
-  /// The builds of the plan; zeros if none was built yet.
+  /// The builds of the plan; zeros before the first build.
   PlanBuilds Of(const std::string& plan) const;
   /// The builds of all plans together.
   const PlanBuilds& all() const { return all_; }

@@ -1,5 +1,5 @@
-// When a job's turn comes at a worker that builds for several jobs. Builds are not interrupted, so a
-// job with short batches may have to wait for long ones of another job.
+// When a job's turn comes at a worker that builds for several jobs. Builds are not interrupted, so
+// a job with short batches may have to wait for long ones of another job.
 #pragma once
 
 #include <cstdint>

@@ -88,8 +88,8 @@ class WorkerMachine {
     std::string_view stage;
     double seconds = 0;
   };
-  /// The most stages that are told apart. Pipelines name stages by their operations; the time of
-  /// further stages counts for kOtherStages.
+  /// The most stages that are counted separately. Pipelines name stages by their operations; the
+  /// time of further stages counts for kOtherStages.
   static constexpr std::size_t kMaxStages = 64;
   static constexpr std::string_view kOtherStages = "others";
   /// How long a stage took for all batches so far.

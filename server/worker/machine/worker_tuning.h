@@ -72,7 +72,7 @@ class WorkerTuning {
 
   /// Adds the settings and the last decisions.
   void AddTo(v1::Tuning& tuning, Time now) const { ToProto(settings_, tuner_, now, tuning); }
-  /// Counts the changes of what AddTo adds.
+  /// Counts the changes of the values that AddTo adds.
   std::uint64_t changes() const { return changes_; }
 
  private:

@@ -63,9 +63,9 @@ class PlanProvider {
   }
   /// Whether CompilePlan can begin now, because the plan's dataset is not being opened. Cheap.
   virtual bool CanCompile(const v1::PlanSpec& spec) = 0;
-  /// Opens every dataset, and indexes those whose index is missing or stale. Calls `on_change` from
-  /// any thread when a dataset is open or cannot be opened. Blocks until all are done. Errors are
-  /// part of DatasetStates.
+  /// Opens every dataset, and builds missing or stale indexes. Calls `on_change` from any thread
+  /// when a dataset is open or cannot be opened. Blocks until all are done. Errors are part of
+  /// DatasetStates.
   virtual void OpenDatasets(const std::function<void()>& on_change) = 0;
   virtual std::map<std::string, v1::DatasetState> DatasetStates() = 0;
   /// Checks the files in use. Returns true if files were damaged since the last call: plans that
@@ -218,8 +218,8 @@ class WorkerService final : public WorkerEndpoint,
   void CheckPlans() MILLRACE_EXCLUDES(mutex_);
 
   // worker_slices.cc: batches that several threads build together
-  /// Builds slices of a batch until none is left for this thread, and joins the batch if it ends the
-  /// last one.
+  /// Builds slices of a batch until no slice is left for this thread, and joins the batch if it
+  /// ends the last one.
   void BuildInSlices(const Build& build, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
   /// Lets other threads build slices of it too. null: it cannot be begun, or is not worth slices
   /// and was built; the machine was notified.

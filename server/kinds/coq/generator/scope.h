@@ -56,7 +56,7 @@ class Scope {
   /// A definition of the scope; recent and basic ones are more frequent. An atom if there is no
   /// definition yet.
   Reference AnyDefinition(Random& random) const;
-  /// An inductive with constructors. False if the scope has none.
+  /// An inductive with constructors. False if the scope has no such inductive.
   bool AnyInductive(Random& random, Reference* inductive, std::uint32_t* constructors) const;
   /// A shared closed term or atom, of this file or of a dependency.
   Reference AnyShared(Random& random) const;

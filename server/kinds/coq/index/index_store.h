@@ -32,7 +32,7 @@ struct IndexOptions {
   /// Held while an index is built, if it is given. Several datasets may be opened at once, but each
   /// build uses all processors and the memory for that.
   std::mutex* one_build = nullptr;
-  std::shared_ptr<Logger> logger;       // logs what is built and why, and waiting for others
+  std::shared_ptr<Logger> logger;       // logs builds with their reasons, and waiting
   std::vector<BadFile>* bad = nullptr;  // receives the bad files of a failed build
 };
 

@@ -110,7 +110,7 @@ class GraphDataset final : public Dataset {
   Result<GraphRange> Row(std::uint64_t node) const;
   /// Where an entry of a row leads to, or comes from. REQUIRES: place < edges().
   Result<std::uint64_t> Neighbour(std::uint64_t place) const;
-  /// A label; 0 if there are none. REQUIRES: node < nodes(); place < edges().
+  /// A label; 0 without labels. REQUIRES: node < nodes(); place < edges().
   Result<std::uint32_t> NodeLabel(std::uint64_t node) const;
   Result<std::uint32_t> EdgeLabel(std::uint64_t place) const;
   /// A node of a list of roots. REQUIRES: `roots` is one of them; row < roots.rows().

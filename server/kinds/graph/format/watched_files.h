@@ -33,10 +33,10 @@ class WatchedFiles {
 
   const std::vector<WatchedFile>& files() const { return files_; }
 
-  /// Whether the files are still those that were mapped: one call of stat for each. If only times
-  /// differ, the file is hashed (SuspectFiles). `stop` ends that early; suspect files then stay
-  /// suspect. A file that was changed in place stays damaged. One thread checks at a time and
-  /// others wait for it; readers never wait.
+  /// Whether the files are still the mapped ones: one call of stat for each. If only times differ,
+  /// the file is hashed (SuspectFiles). `stop` ends that early; suspect files then stay suspect. A
+  /// file that was changed in place stays damaged. One thread checks at a time and others wait for
+  /// it; readers never wait.
   FileNews Check(const std::stop_token& stop = {}) const;
 
   /// The share of their bytes that Check has still to compare, 0 to 1.

@@ -29,7 +29,7 @@ inline std::uint32_t MaskedCrc32c(std::span<const std::byte> data) {
 std::uint32_t Crc32cByTable(std::span<const std::byte> data);
 /// REQUIRES: HasCrc32cInstruction().
 std::uint32_t Crc32cByInstruction(std::span<const std::byte> data);
-/// Whether the processor has what Crc32cByInstruction needs: SSE4.2 and carry-less multiplication.
+/// Whether the processor has SSE4.2 and carry-less multiplication, for Crc32cByInstruction.
 bool HasCrc32cInstruction();
 
 }  // namespace millrace

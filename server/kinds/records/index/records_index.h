@@ -82,7 +82,7 @@ class RecordsIndex {
     std::uint64_t offset = 0;
     std::uint32_t skip = 0;
     std::uint64_t number = 0;  // of the record, in its file
-    std::uint64_t group = 0;   // the number of the kept offset among those of all files
+    std::uint64_t group = 0;   // the number of the kept offset, over all files
   };
 
   /// NotFound. DataLoss if the file is not an index, or damaged. Messages name the file.
