@@ -1,5 +1,5 @@
-// The whole daemon: it takes options and gives listening servers. There are no singletons.
-// All that main.cc starts are members here, and end with the daemon.
+// The whole daemon: it takes options and gives listening servers. There are no singletons. All that
+// main.cc starts are members here, and end with the daemon.
 #pragma once
 
 #include <atomic>

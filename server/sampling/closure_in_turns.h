@@ -103,8 +103,8 @@ bool ClosureInTurns<View>::Advance(View& view, Closure& closure, ClosureEnd* end
   if (end_ == ClosureEnd::kDone && (copied_ < numbered_ || followed_ < closure.edges())) {
     return false;
   }
-  // The nodes that were numbered before the example ended are read all the same: a boundary
-  // node without label among them takes precedence over the reason that ended it.
+  // The nodes that were numbered before the example ended are read all the same: a boundary node
+  // without label among them takes precedence over the reason that ended it.
   const ClosureEnd read = ReadNodes(view, numbered_);
   const ClosureEnd labelled = LabelNodes(view, closure);
   closure.SetEdges(kept_);

@@ -46,7 +46,7 @@ auto WithClosureBuilder(ClosureKernel kernel, Make make) {
 /// provides
 ///   bool IsNode(Node)            whether the dataset has such a node; other functions need it
 ///   void PrefetchEdgesOf(Node)   a hint that its edges will be read soon
-///   Status status() returns why a closure ended with kFailed
+///   Status status()              returns why a closure ended with kFailed
 template <class View, class Builder>
 class GraphBuilder {
  public:

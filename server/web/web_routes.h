@@ -2,7 +2,7 @@
 //
 //   /metrics      for Prometheus; everybody who can connect
 //   /             the page, with its files; see WebAccess
-//   /status.json the data of the page, as `millrace status --format json` prints it to a viewer
+//   /status.json  the data of the page, as `millrace status --format json` prints it to a viewer
 //
 // Thread-safe, if its functions are.
 #pragma once

@@ -44,8 +44,7 @@ struct RequestedPlan {
   std::string lacks;                       // key of the columns that it lacked at the last try
   std::vector<std::string> plugins;        // as datasets, that this host lacked at the last try
   Status damage;                           // of this host's data at the last try, if workers are
-                                           // asked because of it; then `plugins` has all that it
-                                           // names
+                                           // asked for it; `plugins` then has all named ones
   std::string question;                    // the name under which workers are asked, if asking
   Time asked;                              // when they were asked first under this name
 };
@@ -101,8 +100,7 @@ struct SessionFacts {
   Time opened;
   Time admitted;
   Time heard;                              // when its last message came
-  std::optional<Time> held_up;             // since when it waits for other sessions that hold its
-                                           // job
+  std::optional<Time> held_up;             // since when it waits for holders of its job
   std::string why;                         // why it waits, as last sent to it
   std::optional<v1::Report> report;        // its last one, without tuning
   std::optional<v1::Report> early_report;  // a report that came before this dispatcher admitted it

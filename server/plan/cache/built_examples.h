@@ -11,7 +11,8 @@
 //   examples.Add(built, CacheLevel::kDisk, damages);
 //
 //   UncheckedExamples unchecked = examples.TakeUnchecked();
-//   … check the files … examples.Reconcile(std::move(unchecked), FilesFound::kIntact);
+//   … check the files …
+//   examples.Reconcile(std::move(unchecked), FilesFound::kIntact);
 //
 // A thread of the object reads the folder in the beginning, and writes to it.
 //

@@ -119,7 +119,7 @@ class TensorPlan {
   std::vector<Operand> operands_;
   TensorGraph graph_;
   TransferCut cut_;
-  Program program_;  // from operands of the graph to computed tensors that travel
+  Program program_;              // from operands of the graph to computed tensors that travel
   std::vector<Operand> inputs_;  // of the program
   std::vector<TensorSpec> tensors_;
   std::vector<Origin> origins_;  // one for each of tensors_

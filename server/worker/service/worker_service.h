@@ -181,8 +181,8 @@ class WorkerService final : public WorkerEndpoint,
 
   /// The memory of the process, and of its plugins at their last check.
   MemoryUse UseOfMemory() MILLRACE_REQUIRES(mutex_);
-  /// Changes the memory budget of built batches so that the process stays within its limit.
-  /// Returns the new limit of the cache of examples; nullopt: it stays.
+  /// Changes the memory budget of built batches so that the process stays within its limit. Returns
+  /// the new limit of the cache of examples; nullopt: it stays.
   std::optional<std::uint64_t> WatchMemory() MILLRACE_REQUIRES(mutex_);
   void SetWorkAhead(std::uint64_t budget, const MemoryUse& use) MILLRACE_REQUIRES(mutex_);
   /// Whether it is time to check the memory in use.

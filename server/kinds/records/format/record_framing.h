@@ -33,7 +33,7 @@ std::string_view Describe(RecordFault fault);
 struct FramedRecord {
   RecordFault fault = RecordFault::kSound;
   std::span<const std::byte> data;  // empty if there is a fault
-  std::uint64_t next = 0;  // offset behind the record; its own offset if it has a fault
+  std::uint64_t next = 0;           // offset behind the record; its own offset if it has a fault
 };
 
 /// Reads the record at `offset` of a whole file. The length is compared with the file before
