@@ -295,7 +295,7 @@ int main(int argc, char** argv) {
   // What a daemon writes (state, indexes, caches) is its user's alone.
   umask(0077);
   millrace::KeepFreedMemory();
-  millrace::InstallLastWords();
+  millrace::InstallFatalHandler();
   millrace::Arguments arguments;
   millrace::CommandLine program("Millrace's daemon: prepares training batches outside the trainer.",
                                 "millraced");

@@ -1,4 +1,4 @@
-// The access file, which says what named peers may do, and which tokens there are:
+// The access file, with the rights of named peers, and the tokens:
 //
 //   names:
 //     alice: {role: trainer, datasets: [stdlib], plugins: false}
@@ -6,10 +6,10 @@
 //   tokens:
 //     - {name: bob, sha256: 9f86d0…, role: trainer, datasets: [stdlib]}
 //
-// A name is that of a certificate. It gets the role of the file in place of the certificate's; a
-// name that is not in the file has what its certificate says. `role` is one role or a list of them,
-// or none; for a token: trainer, operator or viewer. Without `datasets`, all may be read; without
-// `plugins`, they may be used.
+// A name is the name of a certificate. It gets the role of the file in place of the certificate's
+// role; a name that is not in the file has the rights of its certificate. `role` is one role or a
+// list of them, or `none`; for a token: trainer, operator or viewer. Without `datasets`, all may be
+// read; without `plugins`, they may be used.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@
 
 namespace millrace {
 
-/// What an access file says. Immutable; thread-safe.
+/// The content of an access file. Immutable; thread-safe.
 struct AccessRules {
   std::map<std::string, Identity> names;
   std::map<std::string, Identity> tokens;  // by their digests (TokenDigest)
@@ -34,12 +34,12 @@ struct AccessRules {
 /// Reads the text of an access file. InvalidArgument "<name>:<line>:<column>: …".
 Result<AccessRules> ParseAccessRules(std::string_view text, std::string_view name);
 
-/// The policy of an access file. It looks at most once a second whether the file has changed. If
-/// what is there then cannot be read, the rules before stay in force, and the log says why.
+/// The policy of an access file. It checks at most once a second whether the file has changed. If
+/// the changed file cannot be read, the earlier rules stay in force, and the log says why.
 /// Thread-safe.
 class AccessFile final : public AccessPolicy {
  public:
-  /// Errors are those of the file system and of ParseAccessRules.
+  /// Errors of the file system and of ParseAccessRules.
   static Result<std::shared_ptr<AccessFile>> Open(const std::string& path,
                                                   std::shared_ptr<const Clock> clock,
                                                   std::shared_ptr<Logger> log);
@@ -62,7 +62,7 @@ class AccessFile final : public AccessPolicy {
   std::uint64_t version_ MILLRACE_GUARDED_BY(mutex_) = 1;  // how often the rules were read
   std::string look_ MILLRACE_GUARDED_BY(mutex_);           // of the file in force (FileSnapshot)
   Time looked_at_ MILLRACE_GUARDED_BY(mutex_);
-  Status refused_ MILLRACE_GUARDED_BY(mutex_);  // why what is there now is not in force
+  Status refused_ MILLRACE_GUARDED_BY(mutex_);  // why the present file is not in force
 };
 
 }  // namespace millrace

@@ -11,7 +11,8 @@
 
 namespace millrace {
 
-/// `plugins`: what runs the code that pipelines name; null: they can be read, but not compiled.
+/// `plugins`: runs the code that pipelines name; null: such pipelines can be read, but not
+/// compiled.
 DatasetKinds ProductKinds(std::shared_ptr<PluginRegistry> plugins = nullptr);
 
 /// The stages of pipelines over datasets of these kinds.

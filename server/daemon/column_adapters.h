@@ -23,21 +23,21 @@ namespace millrace {
 /// A dispatcher's keeper. Thread-safe.
 std::shared_ptr<ColumnKeeper> MakeColumnKeeper(std::shared_ptr<KeptColumns> columns);
 
-/// The first columns that a pipeline lacks, and what is measured of them; empty if it lacks none.
-/// From then on they are being measured.
+/// The first columns that a pipeline lacks, and their measured ranges; nullopt if it lacks no
+/// columns. From then on they are being measured.
 std::optional<ColumnWant> FindMissingColumns(PlanLibrary& library, const Pipeline& pipeline,
                                              KeptColumns& columns);
-/// The same at a worker, which measures nothing by itself.
+/// The columns that a pipeline lacks at a worker, which measures nothing by itself.
 std::optional<v1::ColumnSet> FindUnfetchedColumns(PlanLibrary& library, const Pipeline& pipeline);
-/// Begins to measure the columns of a set that are not kept yet, and says what is measured of them;
-/// empty if all are kept. `folders`: where they are kept. InvalidArgument if a digest cannot be
+/// Begins to measure the columns of a set that are not kept yet, and returns their measured ranges;
+/// nullopt if all are kept. `folders`: where they are kept. InvalidArgument if a digest cannot be
 /// read.
 Result<std::optional<ColumnWant>> BeginColumns(v1::ColumnSet set,
                                                std::vector<std::filesystem::path> folders,
                                                KeptColumns& columns);
 
-/// Measures columns with the library's own source of examples. FailedPrecondition if it has none
-/// like that which is asked for; Unavailable if its dataset is being opened.
+/// Measures columns with the library's own source of examples. FailedPrecondition if it has no such
+/// source; Unavailable if its dataset is being opened.
 Result<std::unique_ptr<RangeMeasurer>> MakeRangeMeasurer(PlanLibrary& library,
                                                          const Pipeline& pipeline,
                                                          const v1::ColumnSet& set);

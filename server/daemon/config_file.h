@@ -12,8 +12,7 @@ namespace millrace {
 
 /// The options in a configuration file. InvalidArgument "<file>:<line>:<column>: …" for unknown
 /// keys (the message suggests the nearest one and lists all), for keys that occur twice, and for
-/// anything that is not a single value. NotFound if there is no such file. Values are not checked
-/// here.
+/// values that are not single. NotFound if there is no such file. Values are not checked here.
 Result<OptionTexts> ReadConfigFile(const std::string& path);
 
 /// The options in force, in the form of a configuration file. Reading it gives the same options.

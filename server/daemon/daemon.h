@@ -1,5 +1,5 @@
-// The whole daemon: it takes options and gives listening servers. There are no singletons.
-// Everything that main.cc starts is a member here, and ends with the daemon.
+// The whole daemon: it takes options and gives listening servers. There are no singletons. All that
+// main.cc starts are members here, and end with the daemon.
 #pragma once
 
 #include <atomic>
@@ -44,11 +44,11 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  /// host:port of the control service. If there is none, that of the batch service.
+  /// host:port of the control service. Without one, host:port of the batch service.
   std::string address() const;
 
-  /// Takes the datasets of `options` while everything goes on; other options are ignored. Datasets
-  /// that are new or have moved are opened. Running jobs keep the datasets that they began with.
+  /// Takes the datasets of `options` without interruption; other options are ignored. Datasets that
+  /// are new or have moved are opened. Running jobs keep the datasets that they began with.
   void ReloadDatasets(const DaemonOptions& options);
 
   /// Stops indexing, finishes the work that is owed, for at most the grace time, and stops. Blocks.
@@ -67,7 +67,7 @@ class Daemon {
   Status StartProbes(const DaemonSecurity& security);
   Status StartWeb(const DaemonSecurity& security);
   std::string MetricsPage();
-  /// The JSON that the page shows: the service's status as a viewer may see it, or, of a worker,
+  /// The JSON that the page shows: the service's status as a viewer may see it, or, for a worker,
   /// where its dispatcher is.
   Result<SharedStatus::Text> StatusText();
   void AddMetrics(MetricSet& metrics);
@@ -78,14 +78,14 @@ class Daemon {
   const std::function<void(const Status&)> on_broken_;
   const std::shared_ptr<const Clock> clock_;
   const std::int64_t began_unix_seconds_;
-  const std::shared_ptr<TlsFolder> etcd_tls_;  // null: none
+  const std::shared_ptr<TlsFolder> etcd_tls_;  // null: no TLS
   PortGuard control_guard_;
   PortGuard batch_guard_;
   PortGuard metrics_guard_;
-  const std::shared_ptr<SharedArena> arena_;  // null: none
+  const std::shared_ptr<SharedArena> arena_;  // null: not shared
   std::stop_source stop_fetching_;
   const std::shared_ptr<Connector> connector_;  // of the worker
-  const std::shared_ptr<KeptColumns> columns_;  // of the dispatcher; null: there is none
+  const std::shared_ptr<KeptColumns> columns_;  // of the dispatcher; null: no dispatcher
   const std::shared_ptr<PluginRegistry> plugins_;
   const std::shared_ptr<PlanLibrary> library_;
 
@@ -95,12 +95,12 @@ class Daemon {
   std::unique_ptr<GrpcServer> control_;
   std::shared_ptr<WorkerService> worker_;
   std::unique_ptr<GrpcServer> batches_;
-  std::unique_ptr<ShmServer> local_batches_;  // null: none
+  std::unique_ptr<ShmServer> local_batches_;  // null: no server
   std::atomic<Time> worker_ticked_;
   std::unique_ptr<Ticker> security_ticker_;  // null: no TLS
   std::unique_ptr<Ticker> ticker_;
-  std::unique_ptr<WebServer> web_;        // null: none
-  std::unique_ptr<HealthServer> health_;  // null: none
+  std::unique_ptr<WebServer> web_;        // null: no server
+  std::unique_ptr<HealthServer> health_;  // null: no server
   std::unique_ptr<Ticker> health_ticker_;
   std::thread opener_;
   std::set<std::string> dataset_ids_;  // ids in the present configuration

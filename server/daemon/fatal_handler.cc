@@ -47,6 +47,6 @@ namespace {
 
 }  // namespace
 
-void InstallLastWords() { std::set_terminate(&OnTerminate); }
+void InstallFatalHandler() { std::set_terminate(&OnTerminate); }
 
 }  // namespace millrace

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-/// The value of an option that nobody gives.
+/// The value of an option that is not given.
 struct OptionDefault {
   std::string shown;                                   // for the help
   std::function<std::string(const HostLimits&)> text;  // read like a given value; empty: not set
@@ -45,7 +45,7 @@ const std::vector<Option>& OptionTable();
 /// The key in the configuration file under which datasets are listed by id. Each flag --dataset
 /// gives one dataset.
 inline constexpr const char* kDatasetsKey = "datasets";
-/// The key of plugins there.
+/// The key of plugins in the configuration file.
 inline constexpr const char* kPluginsKey = "plugins";
 
 }  // namespace millrace

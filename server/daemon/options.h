@@ -1,5 +1,5 @@
 // The options of `millraced`, from flags, a configuration file and defaults, and the code that
-// makes one checked set of values of them. The options themselves are rows of the table in
+// makes one checked set of values from them. The options themselves are rows of the table in
 // option_table.h.
 //
 // Values and free functions; thread-compatible.
@@ -45,20 +45,20 @@ struct DaemonOptions {
   DatasetKinds kinds;        // of datasets that can be served
   std::string listen;        // control port, in the roles dispatcher and serve
   std::string batch_listen;  // batch port, in the roles worker and serve
-  std::string advertise;     // address at which consumers reach the batch port; empty: batch_listen;
-                             // port 0: that of batch_listen
+  std::string advertise;     // address at which consumers reach the batch port; empty:
+                             // batch_listen; port 0: its port
   std::string dispatcher;    // for a worker; several with commas between
   std::map<std::string, DatasetOption> datasets;
   std::map<std::string, PluginConfig> plugins;  // code that pipelines may name, by modules
   std::string metrics_listen;                   // HTTP; empty: no metrics
-  bool metrics_page = false;                    // whether all may see the page who can connect
+  bool metrics_page = false;                    // whether all who can connect may see the page
   bool metrics_tls = false;                     // whether metrics_listen speaks TLS
   std::string health_listen;                    // gRPC; empty: no health service
   std::string state;                            // folder of the embedded store
   std::string store;                            // etcd://…; empty: the embedded store in `state`
   std::uint64_t memory_limit = 0;               // bytes
   int threads = 0;
-  bool threads_given = false;  // in which case they are not tuned
+  bool threads_given = false;  // then they are not tuned
   bool tune = false;
   double grace = 0;           // seconds
   double attach_timeout = 0;  // seconds
@@ -68,23 +68,23 @@ struct DaemonOptions {
   bool shared_memory = false;
   bool skip_bad = false;
   std::string tls;                    // folder with ca.crt, tls.crt and tls.key; empty: no TLS
-  std::string access;                 // access file; empty: certificates say all
-  std::string etcd_tls;               // folder for etcds://; empty: none
+  std::string access;                 // access file; empty: certificates decide
+  std::string etcd_tls;               // folder for etcds://; empty: no folder
   bool insecure = false;              // whether addresses beyond loopback may do without TLS
-  std::string shared_memory_group;    // whose members are served on loopback; empty: none
+  std::string shared_memory_group;    // whose members are served on loopback; empty: no group
   std::string in_memory;              // ids of datasets that are copied into memory, with commas
   std::uint64_t cache_bytes = 0;      // memory for examples that pipelines with `cache` keep
-  std::string cache_dir;              // folder for such examples; empty: none
+  std::string cache_dir;              // folder for such examples; empty: no folder
   std::uint64_t cache_dir_bytes = 0;  // at most, in that folder
 
-  /// How many bytes of built batches a worker may hold before they are sent.
+  /// The most bytes of built batches that a worker may hold before they are sent.
   std::uint64_t batch_memory() const { return memory_limit / 4; }
 };
 
-/// The text that somebody gave for an option.
+/// The given text of an option.
 struct OptionText {
   std::string text;
-  std::string where;  // "<file>:<line>:<column>"; empty: on the command line
+  std::string where;  // "<file>:<line>:<column>"; empty: the command line
 };
 
 struct DatasetText {

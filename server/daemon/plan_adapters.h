@@ -15,14 +15,14 @@ namespace millrace {
 /// The state of a dataset for a worker's report and a dispatcher's status.
 v1::DatasetState ToProto(const DatasetStatus& status);
 
-/// Thread-safe. Both results keep the library alive. `plugins`: those of the library's sources;
-/// null if it has none.
+/// Thread-safe. Both results keep the library alive. `plugins`: the plugins of the library's
+/// sources; null if there are no plugins.
 std::shared_ptr<PlanProvider> MakePlanProvider(std::shared_ptr<PlanLibrary> library,
                                                std::shared_ptr<PluginRegistry> plugins = nullptr);
 /// `keep_plans`: whether a plan lives as long as its facts, so that a worker in the same process
 /// has it at once. Otherwise a plan is dropped after it has been compiled, because a dispatcher
 /// builds no batches. `columns`: the library's provider of columns, which has workers measure them;
-/// null: it is another one.
+/// null: another provider.
 std::shared_ptr<PlanCompiler> MakePlanCompiler(std::shared_ptr<PlanLibrary> library,
                                                bool keep_plans,
                                                std::shared_ptr<KeptColumns> columns = nullptr);

@@ -1,5 +1,5 @@
-// The protection of one of a daemon's ports: whom it lets in, and what it tells about those whom it
-// does not.
+// The protection of one of a daemon's ports: the peers that it lets in, and reports about refused
+// peers.
 #pragma once
 
 #include <array>
@@ -24,21 +24,21 @@
 
 namespace millrace {
 
-/// What a daemon proves, and asks of its peers. Thread-safe.
+/// The proofs of a daemon, and its demands on peers. Thread-safe.
 struct DaemonSecurity {
   std::shared_ptr<TlsFolder> tls;        // null: no TLS
-  std::shared_ptr<AccessPolicy> policy;  // null: certificates say all
-  std::shared_ptr<TlsFolder> etcd;       // of the store; null: none
+  std::shared_ptr<AccessPolicy> policy;  // null: certificates decide
+  std::shared_ptr<TlsFolder> etcd;       // of the store; null: no TLS
   LocalUsers users;                      // who may connect over loopback without TLS
 
-  /// Takes over files that have changed. For a ticker: peers that connect do so too.
+  /// Takes over changed files. For a ticker; connections of peers do so too.
   void Refresh() const {
     if (tls != nullptr) (void)tls->Current();
     if (policy != nullptr) (void)policy->version();
   }
 
-  /// Reads the files that the options name. Errors are those of TlsFolder, AccessFile and
-  /// LocalUsers, each with the option's name.
+  /// Reads the files that the options name. Errors of TlsFolder, AccessFile and LocalUsers, each
+  /// with the option's name.
   static Result<DaemonSecurity> Make(const DaemonOptions& options,
                                      const std::shared_ptr<const Clock>& clock,
                                      const std::shared_ptr<Logger>& log);
@@ -52,19 +52,19 @@ class PortGuard {
 
   /// For a server at `listen`. This object has to outlive the server.
   ServerSecurity ForServer(const std::string& listen);
-  /// Who may read batches in shared memory, if the dispatcher has admitted them. Everything of the
-  /// worker lies there. So where an access file says that not everybody may read everything, the
+  /// Who may read batches in shared memory, if the dispatcher has admitted them. All batches of the
+  /// worker are there. So if an access file says that not everybody may read everything, the
   /// members of the group use the network, like anybody else.
   LocalUsers MemoryUsers() const;
-  /// Adds what was refused, and until when the certificates are valid.
+  /// Adds the refusals, and the end of the certificates' validity.
   void AddMetrics(MetricSet& metrics) const;
   v1::PortSecurity State() const;
 
  private:
   void OnCall(std::string_view method, const Peer& peer, const Status& why);
   void OnConnection(RefusedConnection why, const std::string& peer);
-  /// Each method has lines of its own, so that a flood of one hides no other. Those beyond the most
-  /// that are told apart share one.
+  /// Each method has lines of its own, so that a flood of one hides no other. Methods beyond the
+  /// limit share one.
   LogLimit& LinesOf(const std::string& method);
 
   static constexpr std::size_t kReasons =

@@ -9,7 +9,7 @@
 namespace millrace {
 
 /// Sends lines such as "READY=1" (see sd_notify(3)) to the socket that the environment variable
-/// NOTIFY_SOCKET names. Does nothing if there is none: then no service manager listens.
+/// NOTIFY_SOCKET names. Does nothing without this variable: then no service manager listens.
 Status TellServiceManager(std::string_view lines);
 
 /// The lines for TellServiceManager when the daemon begins to stop. They ask for as much time as a

@@ -1,4 +1,4 @@
-// Makes sure that a daemon ends after it was told to stop.
+// Makes sure that a daemon ends after a request to stop.
 #pragma once
 
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// From its construction on, it ends the process with exit code 0 when one of `signals` comes
+/// From its construction on, it ends the process with exit code 0 when one of `signals` arrives
 /// again, or when `grace_seconds` and a little more have passed. Every thread has to block these
 /// signals. So an orderly stop cannot hang on work that cannot be interrupted. It is safe to end
 /// any process like this: nothing in its memory has to be saved, and files are replaced completely

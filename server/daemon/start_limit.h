@@ -3,7 +3,7 @@
 
 namespace millrace {
 
-/// From now on the process has 30 s to start. After that, it says so and ends with exit code 1.
+/// From now on the process has 30 s to start. After that, it prints this and ends with exit code 1.
 /// This is needed because gRPC waits forever if it could not get a thread for some work, even while
 /// the process ends. Needs neither memory nor a thread, because it uses SIGALRM. Not thread-safe.
 void LimitStart();

@@ -1,4 +1,4 @@
-// The folder for what is remembered of datasets whose own folders cannot be written.
+// The folder for indexes and columns of datasets whose own folders cannot be written.
 //
 // Free functions; thread-safe.
 #pragma once

@@ -29,7 +29,7 @@ struct FileNews {
   bool verified = false;              // the last contents were compared with their digests now
 };
 
-/// DataLoss that tells `what` happened. It has the `exclude` line that would let the pipeline go on
+/// DataLoss with `what` happened. It has the `exclude` line that would let the pipeline go on
 /// without the files `needed`, which it does not exclude yet. `dataset`: the name that people use.
 Status DamagedFilesStatus(const std::string& dataset, const std::string& what,
                           std::span<const std::string> excluded,

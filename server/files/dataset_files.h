@@ -44,27 +44,27 @@ struct DatasetListing {
 /// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if it cannot be listed.
 Status CheckFolder(const std::filesystem::path& dir);
 
-/// Whether the last part of a name says that nothing there is part of a dataset, as it begins with a
-/// dot: what programs keep for themselves, and Millrace too (index, columns).
+/// Whether the last part of a name begins with a dot, so that nothing there is part of a dataset:
+/// programs, Millrace too, keep files of their own there (index, columns).
 bool IsHidden(std::string_view last);
 
 /// Whether a file belongs to datasets of a kind, by the last part of its name.
 using IsDataFile = bool (*)(std::string_view last);
-/// *.bin, which is not the whole name.
+/// *.bin, with a name before the suffix.
 bool IsBinFile(std::string_view last);
 
 /// Whether ListDataset would find a file, good or bad. Stops at the first one.
 bool HasDatasetFile(const std::filesystem::path& dir, IsDataFile is_data = IsBinFile);
 
-/// Lists a folder, ordered by NameLess: the regular files whose names are those of data, at any
-/// depth. Nothing that is hidden counts. Links to files are followed, links to folders are not.
-/// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if the folder cannot be
-/// listed or has no file of the dataset. `what`: such a file, for the message.
+/// Lists a folder, ordered by NameLess: the regular files with names of data, at any depth. Hidden
+/// names do not count. Links to files are followed, links to folders are not. NotFound,
+/// PermissionDenied or InvalidArgument, with the folder's name, if the folder cannot be listed or
+/// has no file of the dataset. `what`: such a file, for the message.
 Result<DatasetListing> ListDataset(const std::filesystem::path& dir, IsDataFile is_data = IsBinFile,
                                    std::string_view what = "*.bin file");
 
-/// Lines that name the links to folders below a dataset's folder, for people; empty if there are
-/// none.
+/// Lines that name the links to folders below a dataset's folder, for people; empty if there are no
+/// links.
 std::string DescribeLinkedFolders(const std::filesystem::path& dir);
 
 /// Whether `a` comes before `b` if both are compared part by part, from left to right: "a/c1/d.bin"

@@ -1,4 +1,4 @@
-// Tells whether a file is still the one that was indexed, without reading it.
+// Finds out whether a file is still the indexed one, without reading it.
 //
 // Values; free functions are thread-safe.
 #pragma once

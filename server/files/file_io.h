@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// Who may read a file that is made: its user alone (indexes, caches), or whom the umask lets
+/// Who may read a new file: its user alone (indexes, caches), or the users that the umask allows
 /// (datasets).
 enum class Readers { kOwner, kUmask };
 
@@ -19,7 +19,7 @@ enum class Readers { kOwner, kUmask };
 Result<FileDescriptor> OpenFile(const std::filesystem::path& path, int flags,
                                 Readers readers = Readers::kOwner);
 
-/// A new, empty file that replaces whatever has the name `path`. Links are not followed.
+/// A new, empty file that replaces any file of the name `path`. Links are not followed.
 Result<FileDescriptor> ReplaceFile(const std::filesystem::path& path,
                                    Readers readers = Readers::kOwner);
 

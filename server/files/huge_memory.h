@@ -1,4 +1,4 @@
-// Memory for large arrays that are read here and there: in huge pages as far as the kernel has them
+// Memory for large arrays with scattered reads: in huge pages as far as the kernel has them
 // (transparent huge pages), so that fewer reads wait for the page table.
 //
 // Movable; thread-compatible. The bytes live as long as the object.
@@ -17,8 +17,8 @@ class HugeMemory {
  public:
   /// No memory.
   HugeMemory() = default;
-  /// Zeros. The machine gives the memory where it is first written to. ResourceExhausted if there
-  /// is no address space. REQUIRES: bytes > 0.
+  /// Zeros. Memory is allocated at the first write to it. ResourceExhausted if there is no address
+  /// space. REQUIRES: bytes > 0.
   static Result<HugeMemory> Allocate(std::uint64_t bytes);
 
   HugeMemory(HugeMemory&& other) noexcept
@@ -32,7 +32,7 @@ class HugeMemory {
 
   std::span<std::byte> bytes() { return {data_, size_}; }
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  /// How many of the bytes lie in huge pages now.
+  /// How many of the bytes are in huge pages now.
   std::uint64_t HugeBytes() const;
   /// From now on every write is a fault that ends the process.
   void Protect() const;

@@ -1,4 +1,4 @@
-// Where the index of a folder lies, and the lock under which it is built.
+// Where the index of a folder is, and the lock under which it is built.
 //
 // The index of a folder DIR is DIR/.millrace.index. If DIR cannot be written, it is the file
 // `index` in a folder of the cache; the digest of DIR's real path is the name of that folder. A
@@ -24,14 +24,14 @@ namespace millrace {
 /// The name of an index in its dataset's folder.
 inline constexpr const char* kIndexFileName = ".millrace.index";
 
-/// The places where the index may lie, the best one first. `index_file`: where the caller wants it,
-/// or empty. `cache_dir`: empty for the user's.
+/// The places where the index may be, the best one first. `index_file`: where the caller wants it,
+/// or empty. `cache_dir`: empty for the user's cache.
 std::vector<std::filesystem::path> IndexPlaces(const std::filesystem::path& dir,
                                                const std::filesystem::path& index_file,
                                                const std::filesystem::path& cache_dir);
 
 /// Refuses to overwrite a file that is no index, because a mistyped name must not destroy a file.
-/// InvalidArgument. `magic`: what indexes begin with.
+/// InvalidArgument. `magic`: the first bytes of indexes.
 Status CheckReplaceableIndex(const std::filesystem::path& file, std::string_view magic);
 
 /// Cancelled if a stop was requested; otherwise ok.

@@ -1,5 +1,5 @@
-// Keeps a process alive that reads a mapped file whose bytes are gone: the file was cut off, or its
-// disk cannot read them. The kernel answers such a read with SIGBUS.
+// Keeps a process alive that reads a mapped file whose bytes are gone: the file was truncated, or
+// its disk cannot read them. The kernel answers such a read with SIGBUS.
 //
 // With the guard installed, a fault in a registered range marks the range as damaged. Zero pages
 // replace the range from the page of the fault to its end, and the read goes on. So results that
@@ -47,8 +47,8 @@ class GuardedRange {
   /// Call this before the range is unmapped, because another map may then get its addresses.
   void Release();
 
-  /// Offset of the first read that found no bytes; none if the range is intact. Reads at and after
-  /// that offset have returned zeros since then, even reads that had begun before.
+  /// Offset of the first read that found no bytes; nullopt if the range is intact. Reads at and
+  /// after that offset have returned zeros since then, even reads that had begun before.
   std::optional<std::uint64_t> damaged_at() const;
 
  private:

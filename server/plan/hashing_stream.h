@@ -1,5 +1,5 @@
-// A stream that protobuf writes to if the bytes are only to be hashed. Parts of them may be hashed
-// besides.
+// A stream to which protobuf writes if the bytes are only to be hashed. Parts of them can also be
+// hashed alone.
 //
 // Not thread-safe.
 #pragma once

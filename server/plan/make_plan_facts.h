@@ -1,4 +1,4 @@
-// The facts of a plan, made of what it is compiled from.
+// Makes the facts of a plan from the objects that it is compiled from.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -21,8 +21,8 @@ PlanFacts MakePlanFacts(const Fingerprint& fingerprint, const Fingerprint& order
                         const Source& source, const TensorPlan* computed, const StepOptions& steps,
                         const PlannedOrder& order);
 
-/// The same with the names and the text of the pipeline. InvalidArgument if it has another number of
-/// datasets.
+/// The facts with the names and the text of the pipeline. InvalidArgument if it has another number
+/// of datasets.
 Result<PlanFacts> WithPipeline(const PlanFacts& facts, const Pipeline& pipeline);
 
 }  // namespace millrace

@@ -29,10 +29,10 @@ class Source;
 class TensorPlan;   // server/plan/tensors/tensor_plan.h
 class PackedBatch;  // common/batch/batch.h: an immutable view of header and payload, with its owner
 
-/// Where an example comes in an epoch.
+/// Where an example occurs in an epoch.
 struct ExamplePlaces {
   enum class Absence : std::uint8_t {
-    kNone,      // it comes
+    kNone,      // it occurs
     kFiltered,  // in no epoch: the split or a filter leaves it out
     kAbove,     // in no epoch: no bucket holds its value
     kCut,       // not in this epoch: `remainder: drop` leaves its place out
@@ -74,8 +74,8 @@ class Plan {
   virtual const PlanFacts& facts() const = 0;
   /// The tensors that travel.
   virtual const std::vector<TensorSpec>& tensors() const = 0;
-  /// What is computed before and after they travel; nullptr if these are the source's tensors, and
-  /// are delivered as they are.
+  /// The computation before and after they travel; nullptr if the source's tensors are delivered as
+  /// they are.
   virtual const TensorPlan* computed() const { return nullptr; }
   virtual const ExpandSpec& expand() const = 0;
   virtual const PlanCounts& counts() const = 0;
@@ -84,22 +84,22 @@ class Plan {
   /// The split label of an example, in its branch. REQUIRES: the source has the example.
   virtual std::uint32_t SplitLabel(ExampleId /*example*/) const { return 0; }
 
-  /// Serialized v1::Static. The bytes are made when somebody asks
-  /// for them, and kept as long as somebody holds them. This takes about 0.1 s for a million
-  /// labels.
+  /// Serialized v1::Static. The bytes are made on request, and kept as long as somebody holds them.
+  /// This takes about 0.1 s for a million labels.
   virtual std::shared_ptr<const std::string> static_bytes() const = 0;
 
-  /// The order of an epoch, and how it came about.
+  /// The order of an epoch, and its facts.
   virtual const PlannedOrder& planned_order() const = 0;
-  // Below, examples are those of source(): chunks, if the pipeline cuts examples (Source::ChunkOf).
+  // Below, examples are examples of source(): chunks, if the pipeline cuts examples
+  // (Source::ChunkOf).
 
   /// The examples of consecutive units of an epoch, in order. REQUIRES: the epoch has the units.
   virtual std::vector<ExampleId> ExamplesOf(std::uint64_t epoch, ExampleRange units) const = 0;
   /// Whether epochs may have an example: the split, the filters and the buckets do not leave it
   /// out.
   virtual bool Selects(ExampleId example) const = 0;
-  /// Every place at which an example comes in an epoch, ascending, or why there is none. Takes O(1)
-  /// for each place, apart from the rank in the selection.
+  /// Every place of an example in an epoch, ascending, or why it has no place. Takes O(1) for each
+  /// place, apart from the rank in the selection.
   virtual ExamplePlaces PlacesOf(std::uint64_t epoch, ExampleId example) const = 0;
 
   /// Frees memory that is kept for later batches and not in use.
@@ -109,8 +109,8 @@ class Plan {
   /// DataLoss that names the file if its data are damaged.
   virtual Result<std::shared_ptr<const PackedBatch>> Batch(std::uint64_t epoch, ExampleRange units,
                                                            BatchScratch& scratch) const = 0;
-  /// The same for examples given by id, in that order, with what an epoch makes of them. For tools
-  /// (`millrace batch --examples`, `millrace digest`).
+  /// The same for examples given by id, in that order, built as in an epoch. For tools (`millrace
+  /// batch --examples`, `millrace digest`).
   virtual Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
                                                              std::uint64_t epoch,
                                                              BatchScratch& scratch) const = 0;

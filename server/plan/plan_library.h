@@ -4,7 +4,7 @@
 // A dataset is opened when it is first needed: its index is found, renewed or built. This may take
 // long; callers that need the same dataset wait for it, and callers that need another one do not.
 // If a dataset cannot be opened, the next call tries again. A daemon opens all datasets ahead
-// (OpenAll), side by side, and meanwhile compiles over those that are open.
+// (OpenAll), side by side, and meanwhile compiles over the open ones.
 //
 // Thread-safe.
 #pragma once
@@ -42,7 +42,7 @@ struct DatasetLocation {
   std::filesystem::path dir;
   std::filesystem::path index_file;  // empty: at its usual place
   std::string kind;                  // empty: found by looking at the folder
-  std::string version = {};          // of what a plugin is; another one is opened anew
+  std::string version = {};          // of a plugin; another version is opened anew
   bool in_memory = false;            // copied into memory, if its kind can be
   friend bool operator==(const DatasetLocation&, const DatasetLocation&) = default;
 };
@@ -62,22 +62,23 @@ struct PlanLibraryOptions {
       measuring;
   /// Memory in which batches are built; nullptr: on the heap.
   std::shared_ptr<BufferMemory> batch_memory;
-  /// Where what is built of examples is kept, for pipelines with `cache`; nullptr: nowhere.
+  /// The cache of built examples, for pipelines with `cache`; nullptr: no cache.
   std::shared_ptr<BuiltExamples> examples;
-  std::shared_ptr<const StageTable> stages;          // null: that of the kinds (MakeStageTable)
+  std::shared_ptr<const StageTable> stages;          // null: the table of the kinds
+                                                     // (MakeStageTable)
   std::shared_ptr<ColumnProvider> columns;           // null: columns are measured in this process
   std::shared_ptr<const OperationTable> operations;  // null: OperationTable::Default
-  std::shared_ptr<PluginRegistry> plugins;  // call functions of pipelines; null: nothing does
+  std::shared_ptr<PluginRegistry> plugins;  // call functions of pipelines; null: no functions
 };
 
 /// The state of one dataset.
 struct DatasetStatus {
   std::string id;
-  std::string kind;  // empty: neither told nor found yet
+  std::string kind;  // empty: neither configured nor found yet
   std::filesystem::path dir;
   bool open = false;
   bool opening = false;  // it is being opened now, so a caller that needs it would have to wait
-  double indexing = 0;   // share of its index that is built, 0 to 1; 0 if none is being built
+  double indexing = 0;   // share of its index that is built, 0 to 1; 0 if idle
   std::string error;     // of the last attempt to open it; if it is open, about its damaged files
   Digest128 digest;      // only if it is open
   std::uint64_t files = 0;
@@ -112,8 +113,8 @@ class PlanLibrary {
   /// first needed, or by OpenAll.
   void SetDatasets(const std::map<std::string, DatasetLocation>& datasets);
 
-  /// Opens all datasets, each on a thread of its own, so that none waits for another; only their
-  /// indexes are built one after another. `opened` is called for each dataset, from several
+  /// Opens all datasets, each on a thread of its own, so that they do not wait for each other; only
+  /// their indexes are built one after another. `opened` is called for each dataset, from several
   /// threads. Blocks until all have been tried.
   void OpenAll(const std::function<void(const std::string& dataset_id, const Status&)>& opened);
 
@@ -134,7 +135,7 @@ class PlanLibrary {
   /// The plugins that a pipeline names and that are not among the datasets, by their ids as
   /// datasets ("plugin:speech").
   std::vector<std::string> MissingPlugins(const Pipeline& pipeline) const;
-  /// The plugins that a pipeline names, as datasets; none if its parts do not fit together.
+  /// The plugins that a pipeline names, as datasets; empty if its parts do not fit together.
   std::vector<std::string> NamedPlugins(const Pipeline& pipeline) const;
 
   /// The folders that may hold the measured columns of a dataset, the first writable one of which
@@ -169,7 +170,7 @@ class PlanLibrary {
  private:
   struct Entry;
 
-  /// A dataset that a plan draws from, and what it takes of it.
+  /// A dataset from which a plan draws, and for which branch.
   struct Drawn {
     std::shared_ptr<Entry> entry;
     std::shared_ptr<const Dataset> dataset;
@@ -181,16 +182,16 @@ class PlanLibrary {
   Result<std::shared_ptr<Entry>> Find(const std::string& dataset_id) const;
   /// Opens a dataset for a plan. DataLoss as in Compile.
   Result<Drawn> Draw(const std::string& dataset_id, const PlanParts& parts);
-  /// A source, and what is left to compute of its tensors.
+  /// A source, and the tensors that are left to compute.
   struct SourceWithTensors {
     std::shared_ptr<const Source> source;
     TensorsPart tensors;
   };
-  /// Makes the source of one dataset, with the measured columns that the parts read, and with what
-  /// functions make of its tensors. `mix`: as TensorReaders::mix.
+  /// Makes the source of one dataset, with the measured columns that the parts read, and with the
+  /// tensors that functions make. `mix`: as TensorReaders::mix.
   Result<SourceWithTensors> SourceOf(const Drawn& drawn, std::optional<std::set<std::string>> mix,
                                      ColumnProvider& columns) const;
-  /// Makes the source that mixes those of all branches.
+  /// Makes the source that mixes the sources of all branches.
   Result<SourceWithTensors> MixOf(const std::vector<Drawn>& drawn, const PlanParts& parts,
                                   ColumnProvider& columns) const;
   std::map<std::string, std::shared_ptr<Entry>> Entries() const;
@@ -198,7 +199,7 @@ class PlanLibrary {
   Status OpenEntry(Entry& entry);
   /// Opens the folder of an entry, and finds out its kind.
   OpenedDataset OpenFolder(Entry& entry);
-  /// What CheckFiles does besides settling what was built meanwhile.
+  /// CheckFiles without the reconciliation of examples built meanwhile.
   bool SnapshotFiles(const std::stop_token& stop);
   void CountFailures(const std::string& kind, std::uint64_t files);
   /// The source with the cache that the parts ask for, if they ask for one.

@@ -50,7 +50,7 @@ class PlanScratch final : public BatchScratch {
   std::unique_ptr<OrderReader> order_;
   BatchWriter writer_;
   std::unique_ptr<ExampleReader> reader_;
-  std::unique_ptr<TensorPlan::Scratch> tensors_;  // null if the plan computes none
+  std::unique_ptr<TensorPlan::Scratch> tensors_;  // null if the plan computes no tensors
   std::vector<OrderRow> rows_;
   std::vector<ExampleId> examples_;
 };

@@ -1,5 +1,5 @@
 // The slices of a batch of a compiled plan. Rows that follow one another are appended to one writer
-// if no thread is at it, so that a batch which nobody helps with is copied no more than any other.
+// if no thread uses it, so that a batch built by one thread is copied no more than without slices.
 //
 // Thread-safe as SlicedBatch says.
 #pragma once
@@ -24,7 +24,7 @@ namespace millrace {
 
 class PlanScratch;  // server/plan/plan_scratch.h
 
-/// The part of a compiled plan that its slices need. Thread-safe; errors are those of Plan::Batch.
+/// The part of a compiled plan that its slices need. Thread-safe; errors of Plan::Batch.
 class RowMaker {
  public:
   virtual BatchWriter NewWriter() const = 0;
@@ -34,7 +34,7 @@ class RowMaker {
   /// Appends examples to the writer, or drops them.
   virtual Status ReadRows(PlanScratch& scratch, std::span<const ExampleId> examples,
                           BatchWriter& writer) const = 0;
-  /// Makes the batch of what the scratch's writer has, if `read` is ok.
+  /// Makes the batch from the scratch's writer, if `read` is ok.
   virtual Result<std::shared_ptr<const PackedBatch>> FinishRows(
       PlanScratch& scratch, std::span<const ExampleId> examples, const Status& read) const = 0;
 
@@ -48,10 +48,10 @@ class PlanSlices final : public SlicedBatch {
     std::uint64_t epoch = 0;
     std::uint64_t first_unit = 0;
     std::vector<ExampleId> examples;
-    std::vector<std::uint64_t> passes;  // none if all belong to the epoch
+    std::vector<std::uint64_t> passes;  // empty if all belong to the epoch
   };
 
-  /// `writer`: that of the first rows, which has memory from the batches before.
+  /// `writer`: the writer of the first rows, which has memory from the batches before.
   PlanSlices(const RowMaker& maker, Rows rows, BatchWriter writer)
       : maker_(maker), rows_(std::move(rows)), first_writer_(std::move(writer)) {}
 

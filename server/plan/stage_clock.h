@@ -1,4 +1,4 @@
-// Measures how a builder thread spends its time, and knows which stage it is at.
+// Measures how a builder thread spends its time, and knows its current stage.
 //
 // Not thread-safe, except stage(); each builder thread needs its own.
 #pragma once
@@ -22,12 +22,11 @@ namespace millrace {
 /// each part of the program that computes tensors is a stage of its own.
 enum class TimedStage : std::uint8_t { kShuffle, kReading, kBatch };
 
-/// Sums of seconds, one for each stage. A batch takes a reading of the clock for each, and one
-/// more.
+/// Sums of seconds, one for each stage. A batch reads the clock once per stage, and once more.
 class StageClock final : public ProgramObserver {
  public:
-  /// `parts`: those of the program that computes tensors (Program::parts); none without one.
-  /// `reading`: the source's own stage (Source::reading_stage).
+  /// `parts`: the parts of the program that computes tensors (Program::parts); empty without a
+  /// program. `reading`: the source's own stage (Source::reading_stage).
   explicit StageClock(std::span<const std::string> parts = {},
                       std::string_view reading = "closure") {
     names_ = {"shuffle", std::string(reading)};
@@ -50,7 +49,7 @@ class StageClock final : public ProgramObserver {
   void OnPart(std::size_t part) override { GoTo(kFirstPart + part); }
   void OnEnd() override { Next(TimedStage::kBatch); }
 
-  /// The stage that runs now; empty if none does. Any thread may ask.
+  /// The stage that runs now; empty between batches. Any thread may ask.
   std::string_view stage() const {
     const std::size_t stage = stage_.load(std::memory_order_relaxed);
     return stage < names_.size() ? names_[stage] : std::string_view();
@@ -82,7 +81,7 @@ class StageClock final : public ProgramObserver {
   std::vector<std::string> names_;
   std::vector<double> seconds_;
   std::chrono::steady_clock::time_point last_;
-  std::atomic<std::size_t> stage_{~std::size_t{0}};  // none before the first batch
+  std::atomic<std::size_t> stage_{~std::size_t{0}};  // no stage before the first batch
 };
 
 }  // namespace millrace

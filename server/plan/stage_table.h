@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-/// The stages of this folder, and the sources, stages and keys that the kinds bring.
+/// The stages of this folder, and the sources, stages and keys of the kinds.
 StageTable MakeStageTable(const DatasetKinds& kinds);
 
 }  // namespace millrace

@@ -20,7 +20,8 @@ struct StaticOutline {
   std::vector<TableSpec> tables;  // with their digests
 };
 
-/// What is known of the tables without them. Takes as long as MakeStaticBytes, but keeps no bytes.
+/// The facts of the tables without their bytes. Takes as long as MakeStaticBytes, but keeps no
+/// bytes.
 StaticOutline OutlineStatic(const Source& source);
 
 }  // namespace millrace

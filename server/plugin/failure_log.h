@@ -1,5 +1,5 @@
-// Logs tries of a plugin that failed. An example that is built at the next try would otherwise leave
-// no trace.
+// Logs failed tries of a plugin. Otherwise an example that is built at the next try would leave no
+// trace.
 //
 // Thread-safe.
 #pragma once

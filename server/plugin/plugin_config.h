@@ -1,4 +1,4 @@
-// A plugin as the operator of a daemon lists it, and an object of it as a pipeline names it.
+// A plugin in the configuration of a daemon, and an object of it as a pipeline names it.
 //
 // Values and free functions; thread-safe.
 #pragma once
@@ -22,26 +22,26 @@ namespace millrace {
 struct PluginConfig {
   std::string name;                        // of the module: NAME.py or NAME/ in `path`
   std::filesystem::path path;              // a folder
-  std::string python = "python3";          // a path, or a name that is looked for in PATH
+  std::string python = "python3";          // a path, or a name that is searched in PATH
   int processes = 1;                       // at most
   bool processes_given = true;             // false: as few as suffice (docs/guides/tuning.md)
   std::uint64_t memory = 0;                // bytes of one process; 0: no limit
-  std::map<std::string, std::string> env;  // besides the daemon's; wins over what Millrace sets
+  std::map<std::string, std::string> env;  // besides the daemon's; overrides Millrace's own values
   Duration start_timeout = std::chrono::seconds(600);  // of an import, and of a constructor
 };
 
 /// Reads `NAME=PATH`. InvalidArgument says what is missing.
 Result<PluginConfig> ParsePlugin(std::string_view text);
 
-/// InvalidArgument, NotFound or PermissionDenied if the name is no name of a module, a number is
-/// out of range, the path has no such module, or `python` is not there or cannot be run. Python is
-/// not started: PluginPool::Start finds the rest.
+/// InvalidArgument, NotFound or PermissionDenied if the name is not the name of a module, a number
+/// is out of range, the path has no such module, or `python` is not there or cannot be run. Python
+/// is not started: PluginPool::Start finds further errors.
 Status CheckPlugin(const PluginConfig& plugin);
 
 /// The path of `python`: itself if it has a slash, otherwise where PATH has it.
 Result<std::string> FindPython(const std::string& python);
 
-/// NAME=VALUE of everything that the plugin's processes are to have in their environment.
+/// NAME=VALUE of the whole environment of the plugin's processes.
 std::vector<std::string> PluginEnvironment(const PluginConfig& plugin);
 
 /// An input or output of a function.
@@ -58,13 +58,13 @@ struct PluginObject {
   std::string module;  // the plugin's name
   std::string name;
   std::string args = "{}";        // a JSON object
-  std::string folder;             // given to a source as `folder`; empty: none
+  std::string folder;             // given to a source as `folder`; empty: no folder
   bool per_batch = false;         // a function gets all rows at once
   bool random = false;            // random, numpy.random and torch are seeded before each example
   std::vector<std::string> drop;  // names of exceptions that drop an example
   Duration timeout = std::chrono::seconds(60);  // of one example
   std::vector<PluginTensor> inputs;             // of a function: given as arguments of these names
-  std::vector<PluginTensor> outputs;            // of a function; a source says itself
+  std::vector<PluginTensor> outputs;            // of a function; a source declares its own
   ChanceOrigin chance;                          // of the keys of generators
 
   /// "asr_data:Corpus"

@@ -22,7 +22,7 @@ struct PluginFacts {
   std::uint64_t length = 0;
   /// The tensors of a source, in the order of spec(), or the outputs of a function.
   std::vector<PluginTensor> tensors;
-  /// The columns that a source names. Those without a type are not known, and have to be
+  /// The columns that a source names. Columns without a type are not known, and have to be
   /// measured.
   struct Column {
     std::string name;
@@ -32,7 +32,7 @@ struct PluginFacts {
   std::optional<std::string> digest;  // of digest()
   bool has_version = false;           // whether a source has version(i)
   /// Whether results depend on keys: a source with example(), a function with `rng` or `rngs`, or
-  /// `random`. Of such a source examples change from epoch to epoch.
+  /// `random`. Examples of such a source change from epoch to epoch.
   bool uses_chance = false;
   /// A line "python 3.11", then sorted lines "NAME VERSION" of every installed distribution that a
   /// loaded module belongs to.
@@ -46,15 +46,15 @@ struct PluginFacts {
 /// or whose name is not `word` or `word/word`.
 Result<std::vector<PluginTensor>> ReadSpec(const std::vector<OpenedMessage::Tensor>& spec);
 
-/// The values of a column, one an example, as int64 or float64.
+/// The values of a column, one per example, as int64 or float64.
 struct PluginColumn {
   std::vector<std::int64_t> integers;  // one of the two is empty
   std::vector<double> floats;
   bool is_float = false;
 };
 
-/// Compares columns with what was built: the value of a tensor without extents, or `T.length`, the
-/// first extent of a ragged one.
+/// Compares columns with built examples: the value of a tensor without extents, or `T.length`, the
+/// first extent of a ragged tensor.
 class ColumnCheck {
  public:
   /// Whether a column of this name can be compared with the tensor.
@@ -67,7 +67,7 @@ class ColumnCheck {
         type_(std::move(type)),
         values_(std::move(values)) {}
 
-  /// The contradiction of an example, in words; empty if there is none. `place` is its place in
+  /// The contradiction of an example, in words; empty if the column agrees. `place` is its place in
   /// `memory`. REQUIRES: the column has a value of this example; the place is within the memory.
   std::string Contradiction(std::uint64_t example, const RowPlace& place,
                             std::span<const std::byte> memory) const;

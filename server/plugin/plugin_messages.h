@@ -1,4 +1,4 @@
-// Messages that tell a process of a plugin about the object that it runs. The answers are read by
+// Messages to a process of a plugin about the object that it runs. The answers are read by
 // server/plugin/reply/reply_message.h.
 //
 // Pure functions.
@@ -15,7 +15,7 @@ namespace millrace {
 /// Has the process find or construct the object.
 std::string OpenMessage(const PluginObject& object);
 
-/// Tells the process the types of what it builds.
+/// Sends the process the types of the tensors that it builds.
 std::string OutputsMessage(const std::vector<PluginTensor>& tensors);
 
 /// "true" or "false"

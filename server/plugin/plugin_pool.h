@@ -1,9 +1,9 @@
-// A pool of processes that build the examples of one object of a plugin: a source's, or those that
-// a function makes from others.
+// A pool of processes that build the examples of one object of a plugin: the examples of a source,
+// or the results of a function.
 //
 // Each process builds one request at a time. A request that fails in one process is tried once more
-// in a new one, row by row where that is possible. Nothing that a plugin does can hang or harm the
-// daemon; there is no sandbox, though: a plugin can do what the daemon's user can.
+// in a new one, row by row if possible. Nothing that a plugin does can hang or harm the daemon;
+// there is no sandbox, though: a plugin can do what the daemon's user can.
 //
 // Thread-safe.
 #pragma once
@@ -36,8 +36,9 @@
 
 namespace millrace {
 
-/// A try to build an example has failed, or a process was ended for its memory; another one follows,
-/// or the request fails. `example`: whose fault it is, if that is known. Called on any thread.
+/// A try to build an example has failed, or a process was ended for its memory; another one
+/// follows, or the request fails. `example`: whose fault it is, if that is known. Called on any
+/// thread.
 using OnPluginFailure =
     std::function<void(std::optional<std::uint64_t> example, const PluginFailure& failure)>;
 
@@ -64,7 +65,7 @@ struct PluginPoolOptions {
 class PluginPool : public ProcessHolder, public std::enable_shared_from_this<PluginPool> {
  public:
   /// Copies the plugin's files, imports it, and starts the first process. Others start when they
-  /// are needed. Errors say what is wrong with the plugin, with its own traceback.
+  /// are needed. Errors describe the fault of the plugin, with its own traceback.
   static Result<std::shared_ptr<PluginPool>> Start(PluginPoolOptions options,
                                                    const std::stop_token& stop = {});
   /// Ends all processes. No call may be in progress; replies may still live.
@@ -76,13 +77,13 @@ class PluginPool : public ProcessHolder, public std::enable_shared_from_this<Plu
   std::uint64_t number() const { return options_.number; }
   bool processes_given() const { return options_.plugin.processes_given; }
 
-  /// Lets at most so many processes run, from 1 to PluginConfig::processes, which is what a pool
-  /// begins with. Others end, each after its present request.
+  /// Lets at most so many processes run, from 1 to PluginConfig::processes, the limit at first.
+  /// Others end, each after its present request.
   void SetMostProcesses(int processes);
 
-  /// Builds examples, in one process, which is waited for if none is free. Rows that cannot be
-  /// built are part of the reply. An error is of the request, or the plugin cannot be started any
-  /// more, or `stop` was requested (Cancelled).
+  /// Builds examples in one process; waits if no process is free. Rows that cannot be built are
+  /// part of the reply. An error is of the request, or the plugin cannot be started any more, or
+  /// `stop` was requested (Cancelled).
   Result<PluginReply> Build(const PluginRequest& request, const std::stop_token& stop = {});
 
   /// All values of a column that facts() has with a type. They are fetched once.
@@ -95,20 +96,20 @@ class PluginPool : public ProcessHolder, public std::enable_shared_from_this<Plu
   bool GiveUpIdle() override;
 
   using ProcessStats = PluginProcessStats;
-  /// One entry a process, always in the same order.
+  /// One entry per process, always in the same order.
   std::vector<ProcessStats> Stats() const;
   /// The memory of all processes together, as PluginPoolStats says. It may take some milliseconds.
   std::uint64_t MemoryBytes() const;
-  /// The process that forks the others; 0 if there is none.
+  /// The fork server's process; 0 if there is none.
   pid_t fork_server_process() const { return fork_server_->process(); }
 
  private:
   /// A place for a process.
   struct Slot {
-    std::shared_ptr<PluginProcess> process;  // null: none yet, or it has ended
-    bool is_taken = false;                   // only who has taken the slot uses the process
+    std::shared_ptr<PluginProcess> process;  // null: not started yet, or ended
+    bool is_taken = false;                   // only the taker of the slot uses the process
     ProcessStats stats;
-    Time asked;  // when its present request began; unset if it has none
+    Time asked;  // when its present request began; unset if it is idle
     Time began;  // when the process was started
     Time idle;   // since when nobody has taken the slot
   };
@@ -119,18 +120,18 @@ class PluginPool : public ProcessHolder, public std::enable_shared_from_this<Plu
   Status FetchChecks(const std::stop_token& stop);
   Status CheckRequest(const PluginRequest& request) const;
 
-  /// Takes a free slot, best one with a process; waits if there is none.
+  /// Takes a free slot, preferably one with a process; waits if all are taken.
   Result<std::shared_ptr<Lease>> Take(const std::stop_token& stop);
-  /// Sees to it that the lease has a process.
+  /// Makes sure that the lease has a process.
   Status StartProcess(Lease& lease, const std::stop_token& stop);
-  /// Sees to it that the lease has a process that owes no answer.
+  /// Makes sure that the lease has a process that owes no answer.
   Status StartIdleProcess(Lease& lease, const std::stop_token& stop);
   /// Ends the process of a lease.
   void Discard(Lease& lease);
   void Return(std::size_t slot);
-  /// Takes the process from a slot that may have none any more, if nobody uses it.
+  /// Takes the process from a slot beyond the limit, if nobody uses it.
   std::shared_ptr<PluginProcess> TakeSurplus(std::size_t slot) MILLRACE_REQUIRES(mutex_);
-  /// Tells why an attempt has failed in parts.
+  /// Reports why parts of an attempt have failed.
   void TellFailures(const PluginRequest& request, std::span<const std::size_t> rows,
                     const BuildAttempt& attempt) const;
   /// Takes the process from a slot. REQUIRES: nobody has taken the slot.
@@ -140,7 +141,7 @@ class PluginPool : public ProcessHolder, public std::enable_shared_from_this<Plu
                            std::span<const std::size_t> rows, bool at_once,
                            const std::stop_token& stop);
   void Count(const Lease& lease, const BuildAttempt& attempt);
-  /// Has rows fail that contradict a column.
+  /// Makes rows that contradict a column fail.
   void CompareColumns(const PluginRequest& request, std::span<const std::size_t> rows,
                       BuildAttempt& attempt) const;
 

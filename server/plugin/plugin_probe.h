@@ -31,8 +31,8 @@ Result<std::vector<ProbedExample>> ProbeExamples(PluginPool& pool,
                                                  std::span<const std::uint64_t> ids,
                                                  const std::stop_token& stop = {});
 
-/// The first example that differs: "example 17, tensor x". Nothing if all agree. `tensors` are
-/// those of the source. REQUIRES: both have the same ids in the same order.
+/// The first example that differs: "example 17, tensor x". nullopt if all agree. `tensors` are the
+/// tensors of the source. REQUIRES: both have the same ids in the same order.
 std::optional<std::string> FirstDifference(std::span<const PluginTensor> tensors,
                                            std::span<const ProbedExample> a,
                                            std::span<const ProbedExample> b);

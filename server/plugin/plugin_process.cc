@@ -188,7 +188,7 @@ Result<std::string> PluginProcess::Ask(const std::string& message, const char* w
     child_->End();
   }
   const std::string end = child_->EndAfterClose().ToString();
-  const std::string words = child_->FatalHandler();
+  const std::string words = child_->LastOutput();
   const std::string said = words.empty() ? "" : "\nits last output:\n" + words;
   if (why.code() != StatusCode::kUnavailable) return Status(why.code(), why.message() + said);
   return FailedPrecondition(fmt::format("the process ended {}{}", end, said));
@@ -387,7 +387,7 @@ BuildAttempt PluginProcess::Ended(const Status& why, const ReplyLayout& layout) 
     // Without the fork server nobody knows how a process ended, and it ended because of that.
     is_its_fault = end.known;
   }
-  failure.fatal_handler = child_->FatalHandler();
+  failure.last_output = child_->LastOutput();
   const std::uint64_t finished = std::min(reply_->Word(kReplyCompleteWord), layout.rows);
   if (!ReadRows(layout, finished, attempt).ok()) attempt.table.outcomes.clear();
   // A process may end after it has completed all rows.

@@ -1,6 +1,6 @@
 // A process with a plugin's object, which builds examples. It is used until it fails.
 //
-// Thread-compatible, but for the members that say otherwise.
+// Thread-compatible, except for the members that say otherwise.
 #pragma once
 
 #include <atomic>
@@ -29,9 +29,9 @@ struct BuildAttempt {
   /// The first `table.outcomes.size()` rows are complete, in this memory.
   std::shared_ptr<const MappedBytes> memory;
   ReplyTable table;
-  /// Reasons of rows that failed. A row may have failed without one if the process ended.
+  /// Reasons of rows that failed. A row may have failed without a reason if the process ended.
   std::vector<BuiltMessage::Failure> failures;
-  /// Set if the process ended, or was ended, before it was through; it is of no more use.
+  /// Set if the process ended, or was ended, before it was done; it cannot be used any more.
   std::optional<PluginFailure> ended;
   /// The row whose fault `ended` is; the rows between the complete ones and it are lost.
   std::optional<std::size_t> blamed;
@@ -72,19 +72,20 @@ class PluginProcess {
   Result<BuildAttempt> Build(const PluginRequest& request, std::span<const std::size_t> rows,
                              bool uses_chance, bool at_once, const std::stop_token& stop);
 
-  /// Whether it has more memory than it may have.
+  /// Whether its memory exceeds its limit.
   bool HasTooMuchMemory() const;
   /// Thread-safe.
   pid_t id() const { return child_->id(); }
   /// Thread-safe.
   std::uint64_t MemoryBytes() const;
-  /// The size of the memory in which its replies lie, when it was last looked at. Thread-safe.
+  /// The size of the memory of its replies, when it was last read. Thread-safe.
   std::uint64_t ReplyBytes() const { return reply_bytes_; }
   bool HasEnded() const { return child_->HasEnded(); }
-  /// Whether it still builds what nobody waits for.
+  /// Whether it still builds rows that nobody waits for.
   bool is_behind() const { return owed_rows_ != 0; }
-  /// Waits for the answer of a build that was cancelled. Not ok, except for Cancelled: the answer
-  /// may still come and would be taken for another one's, so the process is of no more use.
+  /// Waits for the answer of a build that was cancelled. After an error other than Cancelled, the
+  /// answer may still come and would be taken for another request's answer, so the process cannot
+  /// be used any more.
   Status WaitForOwed(const std::stop_token& stop);
 
  private:
@@ -94,12 +95,12 @@ class PluginProcess {
       : options_(std::move(options)), child_(std::move(child)) {}
 
   Status Open(const std::stop_token& stop);
-  /// Asks, and waits for the answer as long as a start may take. `what`: what it is waited for, for
-  /// people. REQUIRES: !is_behind().
+  /// Asks, and waits for the answer as long as a start may take. `what`: the reason of the wait,
+  /// for people. REQUIRES: !is_behind().
   Result<std::string> Ask(const std::string& message, const char* what, std::span<const int> files,
                           const std::stop_token& stop);
-  /// Writes what the process needs to build these rows, and returns the message for it. `files` are
-  /// to be sent with it.
+  /// Writes the data that the process needs to build these rows, and returns the message for it.
+  /// `files` are to be sent with it.
   Result<std::string> Prepare(const PluginRequest& request, std::span<const std::size_t> rows,
                               bool uses_chance, bool at_once, const ReplyLayout& layout,
                               std::vector<int>& files);
@@ -110,11 +111,11 @@ class PluginProcess {
   std::unique_ptr<ChildProcess> child_;
   InputMemory input_;
   std::unique_ptr<ReplyMemory> reply_;
-  mutable std::atomic<std::uint64_t> reply_bytes_ = 0;  // its size when it was last looked at
+  mutable std::atomic<std::uint64_t> reply_bytes_ = 0;  // its size when it was last read
   std::vector<PluginTensor> tensors_;
   std::vector<TensorType> types_;
   std::uint64_t length_ = 0;
-  std::uint64_t owed_rows_ = 0;  // of a build whose answer nobody waits for; 0: none
+  std::uint64_t owed_rows_ = 0;  // of a build whose answer nobody waits for; 0: no such build
 };
 
 }  // namespace millrace

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-/// Examples to be built. Values; what the views show has to live during the call.
+/// Examples to be built. Values; the data behind the views have to live during the call.
 struct PluginRequest {
   std::vector<std::uint64_t> ids;
   /// The pass that each example is built for; empty: 0 for all.
@@ -23,13 +23,13 @@ struct PluginRequest {
   /// The number of the chunk, within its example, that each row is built for; empty: examples are
   /// not cut.
   std::vector<std::uint64_t> chunks = {};
-  /// The inputs of a function, in the order of PluginObject::inputs, with a row an example.
+  /// The inputs of a function, in the order of PluginObject::inputs, with one row per example.
   std::vector<TensorView> inputs = {};
 };
 
 /// A pool's answer to a request. As long as it lives, its process builds nothing else, so it should
-/// be copied and dropped soon, and before its holder asks the same pool again: who holds the
-/// replies of all processes waits for itself. Rows are those of the request.
+/// be copied and dropped soon, and before its holder asks the same pool again: a holder of the
+/// replies of all processes waits for itself. Rows are the rows of the request.
 ///
 /// Thread-compatible. Values may be changed by code of the plugin that runs on (in a thread of it),
 /// but they stay readable.
@@ -45,7 +45,8 @@ class PluginReply {
   std::span<const std::byte> values(std::size_t tensor, std::size_t row) const;
   /// The first extent of a row of a ragged tensor. REQUIRES: the outcome is kDone.
   std::uint64_t extent(std::size_t tensor, std::size_t row) const;
-  /// All rows of a dense tensor one after another. None if some were not built, or not in one go.
+  /// All rows of a dense tensor one after another. nullopt if some were not built, or not by one
+  /// process at once.
   std::optional<std::span<const std::byte>> column(std::size_t tensor) const;
 
   std::size_t dropped() const { return Count(RowOutcome::kDropped); }
@@ -54,7 +55,7 @@ class PluginReply {
  private:
   friend class ReplyAssembly;
 
-  /// A part that one process has built in one go.
+  /// A part that one process has built at once.
   struct Part {
     std::shared_ptr<const MappedBytes> memory;
     ReplyTable table;

@@ -1,4 +1,4 @@
-// The work of the processes of plugins, and what they take.
+// The work and the memory of the processes of plugins.
 //
 // Thread-compatible value types.
 #pragma once
@@ -18,7 +18,7 @@ namespace millrace {
 /// A place for a process. Counts are of all processes that the place has had.
 struct PluginProcessStats {
   pid_t process = 0;               // 0: not started yet, or just ended
-  std::uint64_t restarts = 0;      // starts but the first
+  std::uint64_t restarts = 0;      // starts after the first
   std::uint64_t memory_bytes = 0;  // as the plugin's `memory` limits it
   double busy_seconds = 0;         // in requests, the present one included
   std::uint64_t examples = 0;
@@ -33,8 +33,8 @@ struct PluginPoolStats {
   bool processes_given = true;                // PluginConfig::processes_given
   std::string object;                         // "asr_data:Corpus"
   std::vector<PluginProcessStats> processes;  // always in the same order
-  /// The memory of all processes together, with the one that the others are copies of. Memory that
-  /// they share counts once; files do not count.
+  /// The memory of all processes together, with the fork server. Memory that they share counts
+  /// once; files do not count.
   std::uint64_t memory_bytes = 0;
 };
 

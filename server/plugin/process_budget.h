@@ -1,4 +1,4 @@
-// How many processes of a plugin may run, whatever objects of it are used, and by how many jobs.
+// Limits how many processes of a plugin may run, over all its objects and jobs.
 //
 // Thread-safe.
 #pragma once
@@ -15,19 +15,19 @@
 
 namespace millrace {
 
-/// Has processes that count. Its methods are called without locks of a budget.
+/// Owns processes that count. Its methods are called without locks of a budget.
 class ProcessHolder {
  public:
   virtual ~ProcessHolder() = default;
-  /// Ends a process that has had nothing to do for a moment. False if there is none.
+  /// Ends a process that has had nothing to do for a moment. False if there is no such process.
   virtual bool GiveUpIdle() = 0;
 };
 
 class ProcessBudget : public std::enable_shared_from_this<ProcessBudget> {
  public:
-  /// A process has done nothing for so long before others may have its place.
+  /// A process is idle for this long before others may have its place.
   static constexpr Duration kIdle = std::chrono::milliseconds(20);
-  /// A process that is wanted works at least so long before it makes room: to start another one
+  /// A wanted process works at least this long before it makes room, because starting another one
   /// takes time.
   static constexpr Duration kTurn = std::chrono::seconds(1);
 
@@ -36,11 +36,11 @@ class ProcessBudget : public std::enable_shared_from_this<ProcessBudget> {
   /// From now on, idle processes of the holder make room for others'.
   void Join(std::weak_ptr<ProcessHolder> holder);
 
-  /// Leave to run a process, until the result and its copies are destroyed. Waits for it if none is
-  /// free. Cancelled.
+  /// Permission to run a process, until the result and its copies are destroyed. Waits until a
+  /// place is free. Cancelled.
   Result<std::shared_ptr<void>> Take(const std::stop_token& stop);
 
-  /// Whether somebody waits for leave.
+  /// Whether somebody waits for permission.
   bool is_wanted() const;
 
  private:

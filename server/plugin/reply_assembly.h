@@ -1,9 +1,10 @@
-// Puts a reply together from what one process after another built, and decides what is tried next:
+// Puts a reply together from the attempts of one process after another, and decides which rows are
+// tried next:
 //
 // - A row that failed is tried once more, in another process. After two tries it has failed.
 // - If a process ended, or was ended, the row in work is to blame; the others are tried again
-//   without being blamed. While one call built several rows of a source, nobody knows whose fault
-//   it was: from then on rows are built one by one.
+//   without being blamed. While one call built several rows of a source, the fault is unknown: from
+//   then on rows are built one by one.
 // - The rows of a call for a whole batch fail together.
 //
 // Thread-compatible. It knows no processes, threads or clocks.
@@ -27,7 +28,7 @@ class ReplyAssembly {
 
   ReplyAssembly(std::size_t rows, bool per_batch);
 
-  /// The rows to be tried next; none if the reply is complete.
+  /// The rows to be tried next; empty if the reply is complete.
   std::span<const std::size_t> next() const { return next_; }
   bool at_once() const { return at_once_; }
 
@@ -45,7 +46,7 @@ class ReplyAssembly {
   bool at_once_ = true;
   int ended_ = 0;
   std::vector<std::size_t> next_;
-  std::vector<std::size_t> again_;  // failed once; they come when the others are through
+  std::vector<std::size_t> again_;  // failed once; they are tried when the others are done
   std::vector<int> tries_;
   PluginReply reply_;
 };

@@ -15,7 +15,7 @@ enum class ClosureEnd : std::uint8_t {
   kTooLarge,    // more than kMaxExampleNodes nodes, or kMaxExampleEdges edges
   kUnlabelled,  // the closure reaches a boundary node that has no label
   kExcluded,    // the closure needs a file that the pipeline excludes
-  kFailed,      // the view read impossible data; its status says what
+  kFailed,      // the view read impossible data; its status has the reason
 };
 
 /// Most edges that a closure may have; with more it is too large. The limit is far above any real

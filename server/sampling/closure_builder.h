@@ -2,11 +2,10 @@
 // edges. Nodes are numbered in the order in which they are found, roots first. They are expanded
 // breadth first or depth first. Once `max_subgraph_size` nodes are numbered, edges to other nodes
 // are dropped. With `stop_at_boundary`, the edges of a boundary node are followed only if it is a
-// root. Batches must equal those of the reference loader, so this order must not change.
+// root. Batches must equal the reference loader's batches, so this order must not change.
 //
 // The builder is a template over a graph view and a visited set. So the loop over a mapped file and
-// the loop over two arrays are the same code, and no call stands between the loop and the words
-// that it reads.
+// the loop over two arrays are the same code, and the loop reads words without a call.
 //
 // The nodes of a view live in homes (the files of a dataset). A view V provides
 //   V::Node                         a node; cheap to copy
@@ -25,7 +24,7 @@
 //   bool Load(const Target&, LoadedNode<V>*)
 //                                   read the target of an edge, or a node, once, and check it.
 //                                   False in an uncommon case: the home is not open yet, the edges
-//                                   lie at the very end, or the data are bad. The next two
+//                                   are at the very end, or the data are bad. The next two
 //                                   functions tell these cases apart
 //   ClosureEnd FollowAny(std::uint64_t word, const Home& source, Target*)
 //   ClosureEnd LoadAny(Node, LoadedNode<V>*)
@@ -44,11 +43,11 @@
 // An edge of a real graph may lead to a new node or to a known one, to a node with edges or
 // without; it may be the last edge of its node or not. No processor can predict this: a branch on
 // it is mispredicted every few edges, and that costs more than everything else. So the edges of all
-// nodes stand in one line, and the loop takes one after the other. For every edge it does the work
-// that only a new node needs: it numbers the node, reads it and puts its edges at the end of the
-// line. Then it either counts this work or forgets it, without a branch. The loop guesses only
-// that an edge begins and ends at the root's home, as most do. So no edge waits for the result of
-// the edge before it.
+// nodes are in one line, and the loop takes one after the other. For every edge it does the work of
+// a new node: it numbers the node, reads it and puts its edges at the end of the line. Then it
+// either counts this work or forgets it, without a branch. The loop guesses only that an edge
+// begins and ends at the root's home, as most do. So no edge waits for the result of the edge
+// before it.
 //
 // Not thread-safe: a builder belongs to a thread. It allocates nothing once it has seen the largest
 // example.
@@ -100,8 +99,8 @@ class ClosureBuilder {
 
   ClosureEnd AddRoots(View& view, std::span<const Node> roots, Closure& closure);
   ClosureEnd Expand(View& view, std::uint32_t home, Closure& closure);
-  /// Goes on from edge `*at` until an uncommon case comes; *at is then that edge, or the end of the
-  /// line. `home` is the home where most edges begin.
+  /// Goes on from edge `*at` until an uncommon case; *at is then that edge, or the end of the line.
+  /// `home` is the home where most edges begin.
   template <bool kStopAtBoundary>
   void ExpandCommon(View& view, const Home& home, std::size_t* at, Closure& closure);
   /// Handles one edge, common or not.
@@ -166,8 +165,8 @@ ClosureEnd ClosureBuilder<View, Visited>::Build(View& view, std::span<const Node
   if (end == ClosureEnd::kDone && !roots.empty()) {
     end = Expand(view, view.HomeOf(roots.front()), closure);
   }
-  // A boundary node without label that was met earlier takes precedence over what ended the
-  // example.
+  // A boundary node without label that was met earlier takes precedence over the reason that ended
+  // the example.
   if (const ClosureEnd labelled = LabelNodes(view, closure); labelled != ClosureEnd::kDone) {
     return labelled;
   }

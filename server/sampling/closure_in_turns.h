@@ -1,6 +1,6 @@
-// Breadth-first closures of data that lie far from the processor. They are the same closures as
-// those of closure_builder.h, over the same views, but built in steps. Several builders take turns
-// on one thread. Memory that one builder asks for in its turn has arrived when its next turn comes.
+// Breadth-first closures of data that are far from the processor. They are the same closures as in
+// closure_builder.h, over the same views, but built in steps. Several builders take turns on one
+// thread. Memory that one builder prefetches in its turn has arrived at its next turn.
 //
 // A turn has three parts. It puts the edges that were asked for in an earlier turn into the line.
 // It follows the edges in the line, which numbers new nodes and asks for their words. It reads the
@@ -36,8 +36,8 @@ class ClosureInTurns {
 
   /// Begins the closure of the roots. REQUIRES: the roots are distinct.
   void Begin(View& view, std::span<const Node> roots, Closure& closure);
-  /// Takes one turn. Returns true when the closure is finished: *end then says how, and `closure`
-  /// is undefined if that is not kDone.
+  /// Takes one turn. Returns true when the closure is finished: *end then has the result, and
+  /// `closure` is undefined if that is not kDone.
   bool Advance(View& view, Closure& closure, ClosureEnd* end);
 
   /// Gives the number of a node in the closure built last. False if the node is not in it.
@@ -103,8 +103,8 @@ bool ClosureInTurns<View>::Advance(View& view, Closure& closure, ClosureEnd* end
   if (end_ == ClosureEnd::kDone && (copied_ < numbered_ || followed_ < closure.edges())) {
     return false;
   }
-  // The nodes that were numbered before the example ended are read all the same: a boundary
-  // node without label among them takes precedence over what ended it.
+  // The nodes that were numbered before the example ended are read all the same: a boundary node
+  // without label among them takes precedence over the reason that ended it.
   const ClosureEnd read = ReadNodes(view, numbered_);
   const ClosureEnd labelled = LabelNodes(view, closure);
   closure.SetEdges(kept_);

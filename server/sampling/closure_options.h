@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kMaxArrayNodes = std::uint64_t{1} << 20;
 struct ClosureOptions {
   std::uint32_t max_subgraph_size = 1024;  // 1 to kMaxExampleNodes
   ClosureOrder order = ClosureOrder::kBreadthFirst;
-  bool stop_at_boundary = true;  // boundary nodes are not gone through, unless they are roots
+  bool stop_at_boundary = true;  // edges of boundary nodes are not followed, unless they are roots
 };
 
 }  // namespace millrace

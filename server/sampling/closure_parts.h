@@ -1,5 +1,5 @@
-// The parts of a plan that decide about graphs: how the graph of an example is found from its
-// roots, and how its edges are completed when a batch is delivered.
+// The parts of a plan about graphs: how the graph of an example is found from its roots, and how
+// its edges are completed when a batch is delivered.
 //
 // Value types.
 #pragma once

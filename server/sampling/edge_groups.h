@@ -19,7 +19,7 @@ namespace millrace {
 struct EdgeTensors {
   std::size_t source = 0;
   std::size_t target = 0;
-  std::optional<std::size_t> label = {};  // none: all edges have label 0
+  std::optional<std::size_t> label = {};  // nullopt: all edges have label 0
 };
 
 class EdgeGroups {
@@ -47,7 +47,7 @@ class EdgeGroups {
 
   std::span<const std::uint16_t> label_of_class_;
   std::uint32_t labels_;
-  // One of the two is used: a place for each label, or, for many labels, only for those present.
+  // One of the two is used: a place for each label, or, for many labels, only for present ones.
   std::vector<Places> places_;
   std::optional<LabelPlaces> of_many_;
 };

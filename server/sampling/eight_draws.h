@@ -18,8 +18,8 @@ inline constexpr std::uint32_t kMostEightDraws = 32;
 bool HasEightDraws();
 
 /// As PlaceDraws::Draw. Appends to `again` the rows, by their place in `rows`, that may need more
-/// words than one a place: their places are undefined. REQUIRES: HasEightDraws(); options.fanout <=
-/// kMostEightDraws.
+/// than one word per place: their places are undefined. REQUIRES: HasEightDraws(); options.fanout
+/// <= kMostEightDraws.
 void DrawEights(std::span<const DrawnRow> rows, const DrawOptions& options, std::uint32_t* places,
                 std::vector<std::uint32_t>& again);
 

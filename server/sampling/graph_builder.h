@@ -42,11 +42,11 @@ auto WithClosureBuilder(ClosureKernel kernel, Make make) {
 
 /// Builds the graphs of examples, either one after the other or several in turns.
 ///
-/// Builder: ClosureBuilder or ClosureInTurns, over a View. Beyond what these need, the view
+/// Builder: ClosureBuilder or ClosureInTurns, over a View. Beyond their functions, the view
 /// provides
 ///   bool IsNode(Node)            whether the dataset has such a node; other functions need it
 ///   void PrefetchEdgesOf(Node)   a hint that its edges will be read soon
-///   Status status()              says why a closure ended with kFailed
+///   Status status()              returns why a closure ended with kFailed
 template <class View, class Builder>
 class GraphBuilder {
  public:
@@ -96,13 +96,13 @@ class GraphBuilder {
     return OkStatus();
   }
 
-  /// Gives the number of a node in the graph that `done` was called for. False if the node is not
+  /// Gives the number of a node in the graph for which `done` was called. False if the node is not
   /// in it.
   bool Find(Node node, std::uint32_t* number) {
     return view_.IsNode(node) && done_->builder.Find(view_.Slot(node), number);
   }
 
-  /// Appends the graph that `done` was called for.
+  /// Appends the graph for which `done` was called.
   void Append(const GraphTensors& tensors, BatchWriter& writer) {
     writer.Append(tensors.node_label, done_->closure.node_labels.span());
     groups_.Append(done_->closure, tensors.edges, writer);

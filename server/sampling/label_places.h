@@ -1,5 +1,5 @@
 // The places of edges that are put in the order of their labels. Edges of one label keep their
-// order. Time depends on the number of edges, not on how many labels there could be.
+// order. Time depends on the number of edges, not on the number of possible labels.
 //
 // Not thread-safe; keeps its memory.
 #pragma once
@@ -41,7 +41,7 @@ class LabelPlaces {
 
  private:
   std::vector<std::uint32_t> next_;     // by label: how many edges, and then the next place
-  std::vector<std::uint16_t> present_;  // the labels that some edge has
+  std::vector<std::uint16_t> present_;  // the labels that occur
 };
 
 }  // namespace millrace

@@ -1,6 +1,5 @@
 // Stamps that need not be cleared. A set that numbers nodes stores base + number for each of them,
-// and `base` grows from graph to graph: what earlier graphs stored lies below it, and counts as
-// absent.
+// and `base` grows from graph to graph: stamps of earlier graphs are below it, and count as absent.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@ namespace millrace {
 /// The base of the stamps. A graph with n numbers has the stamps base … base + n - 1.
 class MovingBase {
  public:
-  /// Most numbers that one example can have, unless a set is made for another number of them.
+  /// Most numbers that one example can have by default.
   static constexpr std::uint32_t kMaxNumbers = 1u << 21;
 
   /// `max_numbers`: of a graph; at most 2^30.

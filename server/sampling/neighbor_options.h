@@ -11,7 +11,7 @@ namespace millrace {
 
 /// How many entries of a row are drawn at each hop: all of them if kAllEntries.
 inline constexpr std::int64_t kAllEntries = -1;
-/// The most that may be drawn of a row.
+/// The most entries that may be drawn from a row.
 inline constexpr std::int64_t kMaxFanout = std::int64_t{1} << 20;
 using Fanout = std::vector<std::int64_t>;
 
@@ -28,8 +28,8 @@ struct NeighborOptions {
   /// are not followed. All have equally many hops.
   std::vector<LabelFanout> by_label = {};
   bool replace = false;
-  /// Once a graph has this many nodes, entries that lead to others are left out. Absent: a graph
-  /// that has more than most_nodes is too large.
+  /// Once a graph has this many nodes, entries that lead to other nodes are left out. Absent: a
+  /// graph with more than most_nodes is too large.
   std::optional<std::uint32_t> max_subgraph_size = {};
   std::uint32_t most_nodes = 0;
   /// Whether the graph says where in `indices` its edges are.

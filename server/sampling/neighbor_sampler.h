@@ -1,13 +1,13 @@
 // Draws the neighbourhood of roots, hop by hop. Nodes are numbered in the order in which they are
-// met, roots first. Hop h goes through the nodes that the hop before met first, in the order of
-// their numbers, and draws entries of their rows (place_draws.h): an entry whose node is new gives
-// it the next number, and its edge is recorded. A node is gone through once. Batches must be the
-// same on any host, so this order must not change.
+// met, roots first. Hop h visits the nodes that the hop before met first, in the order of their
+// numbers, and draws entries of their rows (place_draws.h): a new node gets the next number, and
+// the edge of each entry is recorded. A node is visited once. Batches must be the same on any host,
+// so this order must not change.
 //
 // Time would be spent on waiting for memory, for the two ends of a row, for its entries, and for
-// the numbers of nodes; and on branches that no processor foresees. So rows are taken in chunks:
-// the places of one chunk are drawn, and its entries are asked for, before the nodes of the chunk
-// before are numbered. Where runs and nodes are of two kinds, both ways are written and one is
+// the numbers of nodes; and on branches that no processor predicts. So rows are taken in chunks:
+// the places of one chunk are drawn, and its entries are prefetched, before the nodes of the chunk
+// before are numbered. If runs and nodes are of two kinds, both results are written and one is
 // counted.
 //
 // The sampler is a template over the rows of a graph. Rows R provide
@@ -21,10 +21,9 @@
 //                                    an entry's label; false if it is out of range
 //   void AskForRow(Node) const, void AskForEntry(std::uint64_t place) const,
 //   void AskForEntries(std::uint64_t place, std::uint64_t count) const
-//                                    ask the processor for what LoadRow and LoadEntry read; count
-//                                    is at least 1
+//                                    prefetch the data of LoadRow and LoadEntry; count >= 1
 //   Status BadRow(Node), Status BadEntry(std::uint64_t place), Status BadLabel(std::uint64_t place)
-//                                    what is wrong with these
+//                                    the errors of these
 // Each Load reads the data once.
 //
 // Not thread-safe: a sampler belongs to a thread. It allocates nothing once it has seen the largest
@@ -50,7 +49,7 @@ namespace millrace {
 enum class SampleEnd : std::uint8_t {
   kDone,
   kTooLarge,  // more nodes or edges than are allowed
-  kFailed,    // the data are impossible; status() says what
+  kFailed,    // the data are impossible; status() has the reason
 };
 
 template <class Rows>
@@ -73,14 +72,14 @@ class NeighborSampler {
   const Status& status() const { return status_; }
 
  private:
-  /// A chunk ends at the row with which it has so many entries.
+  /// A chunk ends at the row with which it reaches this many entries.
   static constexpr std::size_t kManyEntries = 512;
-  /// A row is asked for so many rows before it is read.
+  /// A row is prefetched this many rows before it is read.
   static constexpr std::uint32_t kRowsAhead = 32;
-  /// Nodes are numbered so many entries after these were read. As many are read at a time.
+  /// Nodes are numbered this many entries after these were read. As many are read at a time.
   static constexpr std::size_t kNumberBehind = 8;
-  /// Values of a run that are written without a look at how many it has. Those that are too many
-  /// lie where later runs are written, or behind the last one.
+  /// Values of a run that are written whatever its length. Excess values are where later runs are
+  /// written, or behind the last one.
   static constexpr std::size_t kWrittenAtLeast = 16;
 
   /// A fan-out at one hop.
@@ -88,20 +87,20 @@ class NeighborSampler {
     std::uint32_t fanout;
     std::uint32_t relation;
     std::uint32_t label;
-    std::uint32_t most_whole;  // runs of at most so many entries are taken whole
+    std::uint32_t most_whole;  // longest run that is taken whole
   };
-  /// Where a run is taken from, and where its taken entries begin, among those of the chunk. A run
-  /// is a row, or the entries of a row that have one label.
+  /// Where a run begins, and where its taken entries begin among the chunk's entries. A run is a
+  /// row, or the entries of a row that have one label.
   struct Run {
     std::uint64_t begin;
     std::uint32_t entries;
     std::uint32_t first;
   };
-  /// Runs that are taken whole, or from which one fan-out is drawn. Others are written behind the
-  /// first `count`, in vain.
+  /// Runs that are taken whole, or from which one fan-out is drawn. Values behind the first `count`
+  /// do not count.
   struct Runs {
     std::vector<Run> runs;
-    std::vector<DrawnRow> rows;  // only of those that are drawn
+    std::vector<DrawnRow> rows;  // only of drawn runs
     std::size_t count = 0;
   };
   /// The runs of rows that follow each other.
@@ -109,7 +108,7 @@ class NeighborSampler {
     Runs whole;                         // all their entries are taken
     std::vector<Runs> drawn;            // by fan-out
     std::uint64_t taken = 0;            // entries of all runs
-    std::vector<std::uint64_t> places;  // of the taken entries; more are written in vain
+    std::vector<std::uint64_t> places;  // of the taken entries; further ones do not count
     std::vector<std::uint32_t> nodes;   // the nodes in whose rows they are, likewise
   };
 
@@ -125,7 +124,7 @@ class NeighborSampler {
   void AddRun(std::uint64_t begin, std::uint64_t entries, std::uint32_t node, std::uint32_t fanout);
   /// Notes that `taken` entries of `coming_`, from `first` on, are in the row of `node`.
   void NoteNode(std::size_t first, std::uint32_t taken, std::uint32_t node);
-  /// Draws the places of the entries of `coming_`, and asks for these entries.
+  /// Draws the places of the entries of `coming_`, and prefetches these entries.
   void TakePlaces(std::uint32_t hop, std::uint64_t key);
   void TakeWhole(const Run& run);
   void TakeDrawn(const Runs& runs, const DrawOptions& options);
@@ -262,7 +261,7 @@ template <class Rows>
 bool NeighborSampler<Rows>::AddRunsByLabel(std::uint64_t begin, std::uint64_t end,
                                            std::uint32_t node) {
   for (std::uint32_t i = 0; i < fanouts_.size(); ++i) {
-    // The first entry from `begin` on whose label is at least that of the fan-out, or above it.
+    // The first entry from `begin` on whose label is at least the fan-out's label, or above it.
     const auto bound = [&](bool above, std::uint64_t* found) {
       std::uint64_t low = begin;
       std::uint64_t high = end;
@@ -304,7 +303,7 @@ void NeighborSampler<Rows>::AddRun(std::uint64_t begin, std::uint64_t entries, s
   coming_.whole.count += std::size_t{whole} & std::size_t{taken != 0};
   drawn.count += std::size_t{!whole} & std::size_t{taken != 0};
   coming_.taken += taken;
-  // A chunk with more is not gone through.
+  // A chunk with more is not used.
   if (coming_.taken <= kMaxSampledEdges) NoteNode(run.first, taken, node);
 }
 
@@ -396,7 +395,7 @@ SampleEnd NeighborSampler<Rows>::AddAllEdges(Graph& graph) {
   const auto number = [&](std::size_t from, std::size_t many) __attribute__((always_inline)) {
     MILLRACE_UNROLL(8)
     for (std::size_t i = from; i < from + many; ++i) {
-      // An entry that is no node does no harm here; the check below finds it.
+      // An entry that is not a node is harmless here; the check below finds it.
       const Node node = std::min(entries[i], last);
       const bool is_new = table.Add(node, count, &other[i]);
       nodes[count] = node;
@@ -447,7 +446,7 @@ SampleEnd NeighborSampler<Rows>::AddEdgesUpTo(std::uint32_t most, bool leave_out
   return SampleEnd::kDone;
 }
 
-/// REQUIRES: an entry is no node.
+/// REQUIRES: an entry is not a node.
 template <class Rows>
 SampleEnd NeighborSampler<Rows>::FailOfEntries() {
   const auto bad = std::find_if(entries_.begin(), entries_.end(),

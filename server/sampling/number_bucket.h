@@ -1,4 +1,4 @@
-// Four slots of a table of numbers (number_table.h), that are compared with a node at once.
+// Four slots of a table of numbers (number_table.h), which are compared with a node at once.
 //
 // A value; not thread-safe.
 #pragma once
@@ -15,7 +15,7 @@
 namespace millrace {
 
 /// Node: an unsigned integer of 32 or 64 bits. A bucket of such nodes begins at a multiple of its
-/// size, and lies in one line of memory.
+/// size, and is in one line of memory.
 template <class Node>
 struct alignas(sizeof(Node) == 4 ? 32 : 64) NumberBucket {
   static_assert(std::is_unsigned_v<Node> && (sizeof(Node) == 4 || sizeof(Node) == 8));

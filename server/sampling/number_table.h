@@ -1,8 +1,8 @@
 // The numbers that nodes have in a graph: a hash table whose buckets have four slots each. A bucket
-// lies in one line of memory and is looked at as a whole, by vectors, so that no branch depends on
-// where in it a node lies; when it is full, the next one is tried. The table has room for twice the
-// nodes of the graph, so that few buckets are full; and not for all nodes of the data, so that its
-// lines stay in the processor's nearer caches while entries of rows pass through them.
+// is in one line of memory and is read as a whole, by vectors, so that no branch depends on the
+// slot of a node; when it is full, the next one is tried. The table has room for twice the nodes of
+// the graph, so that few buckets are full; and not for all nodes of the data, so that its lines
+// stay in the processor's nearer caches while entries of rows pass through them.
 //
 // Not thread-safe: a table belongs to a thread. It allocates nothing once it has seen the largest
 // graph.
@@ -36,7 +36,7 @@ class NumberTable {
     UseBuckets(std::min(buckets_.size(), BucketsFor(used)));
   }
 
-  /// Has to be called before nodes are added. `nodes`: how many the graph has then, at most.
+  /// Has to be called before nodes are added. `nodes`: the most that the graph has then.
   void Reserve(std::size_t nodes) {
     if (BucketsFor(nodes) > mask_ + 1) Grow(BucketsFor(nodes));
   }
@@ -51,8 +51,8 @@ class NumberTable {
           shift_(table->shift_),
           base_(Stamp(table->moving_.base())) {}
 
-    /// Gives a node the number `next` if it has none. Returns whether that was so, and sets *number
-    /// to the node's number.
+    /// Gives a node without a number the number `next`. Returns whether it had no number, and sets
+    /// *number to the node's number.
     bool Add(Node node, std::uint32_t next, std::uint32_t* number) {
       const Place at = PlaceOf(node);
       std::int32_t& stamp = at.bucket->stamps[at.slot];
@@ -65,14 +65,14 @@ class NumberTable {
       *number = given;
       return is_new;
     }
-    /// Sets *number to the node's number. False if it has none.
+    /// Sets *number to the node's number. False if it has no number.
     bool Find(Node node, std::uint32_t* number) const {
       const Place at = PlaceOf(node);
       const std::int32_t stamp = at.bucket->stamps[at.slot];
       *number = NumberOf(stamp);
       return stamp >= base_;
     }
-    /// Asks the processor for what Add and Find of a node read.
+    /// Prefetches the data of Add and Find of a node.
     void Ask(Node node) const { AskForNearLine(buckets_ + Home(node)); }
 
    private:
@@ -81,8 +81,8 @@ class NumberTable {
       int slot;
     };
 
-    /// The slot where the node lies, or where it would be put. Slots of a bucket are filled in
-    /// turn, so that one with the node lies before the empty ones.
+    /// The slot of the node, or where it would be put. Slots of a bucket are filled in turn, so
+    /// that the node's slot is before the empty ones.
     Place PlaceOf(Node node) const {
       std::size_t place = Home(node);
       std::uint32_t found = buckets_[place].Find(node, base_);

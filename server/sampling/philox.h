@@ -1,6 +1,6 @@
 // Philox4x32-10: random words from a counter and a key. Salmon, Moraes, Dror and Shaw, "Parallel
-// random numbers: as easy as 1, 2, 3" (2011), section 4.3; the words are those of their library
-// Random123.
+// random numbers: as easy as 1, 2, 3" (2011), section 4.3; the words equal the words of their
+// library Random123.
 //
 // Pure functions.
 #pragma once

@@ -1,7 +1,7 @@
 // Which entries of rows are drawn. The draws of a row are a pure function of the key, the row's
 // number, the relation, the hop, the number of entries and the fan-out, on every processor:
 //
-//  - Words are those of Philox4x32-10, with the counter (k / 4, number, relation, hop) for word k.
+//  - Words come from Philox4x32-10, with the counter (k / 4, number, relation, hop) for word k.
 //  - A number of [0, m) is the upper half of word · m; if the lower half is below 2^32 mod m, the
 //    next word is tried (Lemire, "Fast random integer generation in an interval", 2019).
 //  - With `replace`, f numbers of [0, d) are drawn. Otherwise Floyd's algorithm chooses f of d
@@ -25,7 +25,7 @@ struct DrawnRow {
   std::uint32_t number = 0;   // of its node in the drawn graph
 };
 
-/// Options of all rows that are drawn together.
+/// Options of rows that are drawn together.
 struct DrawOptions {
   std::uint64_t key = 0;
   std::uint32_t hop = 0;
@@ -40,12 +40,12 @@ inline constexpr std::size_t kDrawSlack = 256;
 
 class PlaceDraws {
  public:
-  /// Draws `fanout` places of each row: those of row i begin at places[i · fanout]. REQUIRES: each
-  /// row has entries, and more than `fanout` of them unless `replace` is set; `places` has room,
-  /// and for kDrawSlack values more, which are undefined then.
+  /// Draws `fanout` places of each row: the places of row i begin at places[i · fanout]. REQUIRES:
+  /// each row has entries, and more than `fanout` of them unless `replace` is set; `places` has
+  /// room, and for kDrawSlack values more, which are undefined then.
   void Draw(std::span<const DrawnRow> rows, const DrawOptions& options, std::uint32_t* places);
 
-  /// The same without the instructions of newer processors, for tests.
+  /// Draw without the instructions of newer processors, for tests.
   void DrawPlainly(std::span<const DrawnRow> rows, const DrawOptions& options,
                    std::uint32_t* places);
 

@@ -22,7 +22,7 @@ struct SampledGraph {
   // The edges, in the order in which they were recorded.
   ScratchArray<std::uint32_t> row;    // the node whose row has the edge, by its number in the graph
   ScratchArray<std::uint32_t> other;  // the node at the other end, likewise
-  ScratchArray<std::uint64_t> place;  // in `indices`; undefined if not asked for
+  ScratchArray<std::uint64_t> place;  // in `indices`; undefined if not requested
   std::vector<std::uint32_t> hop_nodes;  // that each hop met first; the roots come first
   std::vector<std::uint32_t> hop_edges;  // that each hop recorded
 

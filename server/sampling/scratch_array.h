@@ -35,7 +35,7 @@ class ScratchArray {
     data_ = std::move(data);
     capacity_ = capacity;
   }
-  /// Tells how many elements the caller has written. REQUIRES: size <= capacity().
+  /// Sets how many elements the caller has written. REQUIRES: size <= capacity().
   void SetSize(std::size_t size) { size_ = size; }
 
  private:

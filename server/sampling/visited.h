@@ -37,7 +37,7 @@ class StampedArray {
   }
 
   /// The set in the form that a loop uses. It is small and lives in the loop's own frame, so that
-  /// its parts can stay in registers. Only one may exist at a time.
+  /// its parts can stay in registers. Only one object may exist at a time.
   class Entered {
    public:
     explicit Entered(const StampedArray* set)
@@ -57,7 +57,7 @@ class StampedArray {
       if (Number(node, next, &number)) Set(node, number);
       return number;
     }
-    /// Gives the number of a node. False if it has none. REQUIRES: node < nodes.
+    /// Gives the number of a node. False if it has no number. REQUIRES: node < nodes.
     bool Find(std::uint64_t node, std::uint32_t* number) const {
       *number = stamps_[node] - base_;
       return stamps_[node] >= base_;
@@ -135,7 +135,7 @@ class StampedTable {
     slots_[place] = {node, moving_.base() + number};
     if (is_new && ++count_ * 2 > mask_) Grow();
   }
-  /// The slot where the node lies, or where it would be put.
+  /// The slot of the node, or where it would be put.
   std::size_t PlaceOf(std::uint64_t node) const {
     std::size_t place = Home(node);
     while (IsNumbered(place) && slots_[place].node != node) place = (place + 1) & mask_;

@@ -13,7 +13,7 @@ namespace millrace {
 std::string LengthColumnOf(std::string_view tensor);
 
 /// The names that `filter.where`, `batch.bucket.by` and `balance.by` read, and the length that
-/// `chunk` cuts. A text that is no expression reads none.
+/// `chunk` cuts. A text that is no expression reads no column.
 std::set<std::string> ColumnsReadBy(const PlanParts& parts);
 
 }  // namespace millrace

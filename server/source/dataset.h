@@ -43,11 +43,11 @@ class Dataset {
   virtual std::uint64_t left_out_count() const { return 0; }
   virtual std::vector<BadFile> LeftOut(std::size_t /*most*/) const { return {}; }
 
-  /// Checks whether the files in use are still those that were opened, and says what is new since
-  /// the last call. Contents that were not compared with their digests when the dataset was opened
-  /// are compared meanwhile, some of them at each call. A file that was changed in place stays
-  /// damaged, whatever happens to it later. `stop` ends long work early; files in doubt then stay
-  /// in doubt. Call this once a second if you use a dataset for long. Readers never wait for it.
+  /// Checks whether the files in use are still the opened ones, and returns the news since the last
+  /// call. Contents that were not compared with their digests when the dataset was opened are
+  /// compared meanwhile, some of them at each call. A file that was changed in place stays damaged,
+  /// whatever happens to it later. `stop` ends long work early; suspect files then stay suspect.
+  /// Call this once a second if you use a dataset for long. Readers never wait for it.
   virtual FileNews CheckFiles(const std::stop_token& stop) const = 0;
   /// The share of its bytes that CheckFiles has still to compare with their digests, 0 to 1.
   virtual double unverified() const { return 0; }
@@ -56,8 +56,8 @@ class Dataset {
   virtual std::uint64_t in_memory_bytes() const { return 0; }
   /// Whether pipelines can go on without some of its files (`exclude.files`).
   virtual bool can_exclude_files() const { return true; }
-  /// Files known to be damaged. Everything read from such a file is worthless; everything read from
-  /// other files is right. Cheap if no file is damaged.
+  /// Files known to be damaged. Data read from such a file are worthless; data read from other
+  /// files are right. Cheap if no file is damaged.
   virtual std::vector<DamagedFile> Damages() const = 0;
   /// Whether a file that was damaged when the dataset was opened may be read all the same: each
   /// source then decides by itself whether it can do so, and cannot be made otherwise.

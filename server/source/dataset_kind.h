@@ -1,6 +1,6 @@
-// Kinds of datasets, and the registry of those that a process knows. A kind says whether a folder
-// holds such a dataset, opens it, brings its sources, and does what the commands `millrace index`,
-// `inspect`, `verify`, `warm` and `generate` do.
+// Kinds of datasets, and the registry of the kinds that a process knows. A kind says whether a
+// folder holds such a dataset, opens it, has its sources, and implements the commands `millrace
+// index`, `inspect`, `verify`, `warm` and `generate` do.
 //
 // A new kind is a room below server/kinds with a DatasetKind, and one line in
 // kinds/product_kinds.cc. Nothing else has to know it.
@@ -40,7 +40,7 @@ struct DatasetOpenOptions {
   unsigned threads = 0;              // 0: one for each CPU of the process
   std::stop_token stop;              // ends the building of an index with Cancelled
   std::mutex* one_build = nullptr;   // held while an index is built, if it is given
-  std::shared_ptr<Logger> logger;    // logs what is built and why; may be null
+  std::shared_ptr<Logger> logger;    // logs builds with their reasons; may be null
   /// Called while an index is built, from several threads, but by only one at a time.
   std::function<void(const IndexProgress&)> progress;
 };
@@ -52,7 +52,7 @@ struct OpenedDataset {
   /// can be served, or whose source reads around the damage (Dataset::LeavesToSources).
   std::shared_ptr<const Dataset> dataset;
   std::vector<std::string> damaged;  // names of files that are bad now
-  std::uint64_t bad_files = 0;       // that were found: the damaged ones, or those left out
+  std::uint64_t bad_files = 0;       // found in all: the damaged ones, or the files left out
 };
 
 class DatasetKind {
@@ -78,10 +78,10 @@ class DatasetKind {
                              const DatasetOpenOptions& options) const = 0;
 
   // --- Commands: each returns a report for people ---------------------------------------------
-  /// `millrace index`. Opens as Open does, and says what was done.
+  /// `millrace index`. Opens as Open does, and reports the work.
   virtual Result<std::string> Index(const std::filesystem::path& dir,
                                     const DatasetOpenOptions& options) const = 0;
-  /// `millrace inspect DIR`: what the dataset holds. Builds its index if necessary.
+  /// `millrace inspect DIR`: the content of the dataset. Builds its index if necessary.
   virtual Result<std::string> Inspect(const std::filesystem::path& dir,
                                       const DatasetOpenOptions& options) const = 0;
   /// `millrace verify`: compares every byte with the digests that are known. DataLoss that names
@@ -91,10 +91,10 @@ class DatasetKind {
   /// `millrace warm`: all files that batches are built from.
   virtual Result<DatasetListing> FilesToWarm(const std::filesystem::path& dir) const = 0;
   /// `millrace warm --arrays`: the files of these arrays, each once. InvalidArgument that names the
-  /// arrays that there are; also if the kind has none.
+  /// existing arrays; also if the kind has no arrays.
   virtual Result<DatasetListing> ArraysToWarm(const std::filesystem::path& dir,
                                               const std::vector<std::string>& arrays) const;
-  /// `millrace generate`: the numbers that Generate takes; none: the kind makes up no datasets.
+  /// `millrace generate`: the numbers that Generate takes; empty: the kind makes up no datasets.
   virtual std::vector<Parameter> generate_parameters() const { return {}; }
   /// Writes a made-up dataset into a folder. Fails, with nothing left behind, if the folder is not
   /// empty.
@@ -102,8 +102,8 @@ class DatasetKind {
                                        const GenerateRequest& request) const;
 };
 
-/// The kinds of datasets that a process knows. Those that are recognised by a file of a fixed name
-/// stand before those that accept any file with some suffix.
+/// The kinds of datasets that a process knows. Kinds that are recognised by a file of a fixed name
+/// come before kinds that accept any file with some suffix.
 class DatasetKinds {
  public:
   DatasetKinds() = default;
@@ -121,7 +121,7 @@ class DatasetKinds {
   Result<std::shared_ptr<const DatasetKind>> Named(std::string_view name) const;
   /// The kind of the dataset in a folder: the one named `told`, or, if that is empty, the first one
   /// that recognises the folder. NotFound, PermissionDenied or InvalidArgument for the folder, and
-  /// for a folder that is of no kind; the message says what was looked for.
+  /// for a folder that is of no kind; the message lists the expected files.
   Result<std::shared_ptr<const DatasetKind>> Find(const std::filesystem::path& dir,
                                                   std::string_view told) const;
 
@@ -129,7 +129,7 @@ class DatasetKinds {
   std::vector<std::shared_ptr<const DatasetKind>> kinds_;
 };
 
-/// Where a dataset lies, as people write it: DIR, or KIND:DIR.
+/// Where a dataset is, as people write it: DIR, or KIND:DIR.
 struct DatasetPlace {
   std::string kind;  // empty: found by looking at the folder
   std::filesystem::path dir;

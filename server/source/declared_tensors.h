@@ -19,34 +19,34 @@ namespace millrace {
 struct DeclaredTensor {
   std::string name;
   TensorType type;
-  bool texts = false;  // a row is a list of texts. The type is that of its bytes, uint8[*]
+  bool texts = false;  // a row is a list of texts. The type is the type of its bytes, uint8[*]
 };
 
-/// InvalidArgument if a source cannot have a tensor of this name. The message says what a name is.
+/// InvalidArgument if a source cannot have a tensor of this name. The message has the rule.
 Status CheckDeclaredName(std::string_view name);
 
 /// The tensors of batches.
 struct DeclaredTensors {
-  /// First the ids of examples (kExampleIdTensor), then one for each that was declared, in their
-  /// order. Behind a ragged one stand its splits, NAME_splits, and behind those of lists of texts
-  /// the lengths, NAME.lengths, which are ragged too.
+  /// First the ids of examples (kExampleIdTensor), then the declared tensors, in their order. A
+  /// ragged tensor is followed by its splits, NAME_splits; the splits of lists of texts are
+  /// followed by the lengths, NAME.lengths, which are ragged too.
   std::vector<TensorSpec> specs;
-  std::vector<std::size_t> numbers;  // of those that were declared, among the specs
+  std::vector<std::size_t> numbers;  // of the declared tensors, among the specs
   std::size_t example_id = 0;        // the number of the ids
 
   /// The number of the lengths of texts. REQUIRES: `declared` is the number of a list of texts
-  /// among those that were declared.
+  /// among the declared tensors.
   std::size_t LengthsOf(std::size_t declared) const { return numbers[declared] + 2; }
 };
 
-/// Appends the tensors to those of a source, each ragged one with its splits, NAME_splits, behind
-/// it, and lists of texts with their lengths. Returns their numbers, without those of splits and
+/// Appends the tensors to the tensors of a source, each ragged one followed by its splits,
+/// NAME_splits, and lists of texts by their lengths. Returns their numbers, without splits and
 /// lengths. Values are delivered as they are, whatever the session's index type. InvalidArgument,
 /// with the name, for a type that no tensor of a batch can have, and for two tensors of one name.
 Result<std::vector<std::size_t>> AppendDeclared(std::span<const DeclaredTensor> declared,
                                                 std::vector<TensorSpec>& specs);
 
-/// `examples`: how many there are, which bounds their ids. Errors are those of AppendDeclared.
+/// `examples`: their number, which bounds their ids. Errors of AppendDeclared.
 Result<DeclaredTensors> DeclareTensors(std::span<const DeclaredTensor> declared,
                                        std::uint64_t examples);
 

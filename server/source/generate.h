@@ -1,4 +1,4 @@
-// How a kind of dataset makes one up: a request with the values of its parameters.
+// How a kind makes up a dataset: a request with the values of its parameters.
 //
 // Values; the function is thread-safe.
 #pragma once
@@ -14,8 +14,8 @@
 namespace millrace {
 
 struct GenerateRequest {
-  Params params;  // those given; they keep their bounds
-  /// Called now and then, from any thread, with what was done since the last call, of `total`.
+  Params params;  // the given ones; they keep their bounds
+  /// Called now and then, from any thread, with the nodes done since the last call, of `total`.
   std::function<void(std::uint64_t nodes, std::uint64_t total)> progress;
 
   bool Has(std::string_view name) const { return params.is_set(name); }
@@ -24,8 +24,8 @@ struct GenerateRequest {
   }
 };
 
-/// Makes a folder, calls `write`, which fills it, and removes what was written if that fails.
-/// FailedPrecondition if the folder is not empty; errors of disks; those of `write`.
+/// Makes a folder, calls `write`, which fills it, and removes the files if that fails.
+/// FailedPrecondition if the folder is not empty; errors of disks and of `write`.
 Status GenerateInto(const std::filesystem::path& dir, const std::function<Status()>& write);
 
 }  // namespace millrace

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-/// A mix cannot have more branches, so that a number of one takes a byte.
+/// The most branches of a mix: the number of a branch takes one byte.
 inline constexpr std::size_t kMaxBranches = 256;
 /// The largest weight of a branch.
 inline constexpr std::uint64_t kMaxBranchWeight = std::uint64_t{1} << 20;
@@ -24,8 +24,8 @@ struct MixPart {
   std::uint64_t seed = 0;              // of the places of branches
   // How many rows an epoch has; one of three:
   std::optional<std::uint64_t> rows;  // this many
-  std::optional<std::size_t> all_of;  // so many that the branch with this number comes whole
-  bool shortest = false;              // so many that no row comes twice
+  std::optional<std::size_t> all_of;  // so many that this branch occurs whole
+  bool shortest = false;              // so many that no row occurs twice
   bool joint_tables = false;          // tables that differ are joined
 };
 

@@ -1,11 +1,11 @@
-// An order says which rows each unit of an epoch holds, and where a row comes. Rows are numbers of
-// selected examples (selection.h), or of selected examples of a branch. Units are what steps count:
-// single rows, or whole batches. An order is computed and never stored: any unit of any epoch is
-// reached at once. docs/guides/orders.md says what the forms are for; the rules are those of
-// `semantics: 1`, so none of their results may change.
+// An order says which rows each unit of an epoch holds, and where a row occurs. Rows are numbers of
+// selected examples (selection.h), or of selected examples of a branch. Steps count units: single
+// rows, or whole batches. An order is computed and never stored: any unit of any epoch is reached
+// at once. docs/guides/orders.md has the uses of the forms; the rules belong to `semantics: 1`, so
+// their results must not change.
 //
-// An Order is immutable and thread-safe. An OrderReader keeps what the units that it read last have
-// in common; it belongs to one thread and must not outlive its order.
+// An Order is immutable and thread-safe. An OrderReader keeps state that the last units share; it
+// belongs to one thread and must not outlive its order.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kMaxOrderValue = std::uint64_t{1} << 40;
 struct OrderRow {
   std::uint64_t row = 0;     // its number among the selected examples of its branch
   std::uint32_t branch = 0;  // always 0 if the pipeline has no branches
-  std::uint64_t pass = 0;    // over the branch, in which it comes; 0 if there are no branches
+  std::uint64_t pass = 0;    // over the branch, in which it occurs; 0 if there are no branches
   /// Whether they are the same row, in whatever pass.
   friend bool operator==(const OrderRow& a, const OrderRow& b) {
     return a.row == b.row && a.branch == b.branch;
@@ -43,8 +43,8 @@ class OrderReader {
 
   /// Appends the rows of consecutive units, in their order. REQUIRES: the epoch has these units.
   virtual void Rows(std::uint64_t epoch, ExampleRange units, std::vector<OrderRow>& rows) = 0;
-  /// Appends every place at which a row comes in an epoch; none if this epoch leaves it out.
-  /// REQUIRES: the order has the row.
+  /// Appends every place of a row in an epoch; no place if this epoch leaves it out. REQUIRES: the
+  /// order has the row.
   virtual void Places(std::uint64_t epoch, OrderRow row, std::vector<UnitRow>& places) = 0;
 };
 
@@ -56,12 +56,11 @@ class Order {
   virtual std::uint64_t units() const = 0;
   /// Number of rows of all units of an epoch, the same in every epoch.
   virtual std::uint64_t rows() const = 0;
-  /// Whether a unit is a whole batch. A rank then takes one unit a step.
+  /// Whether a unit is a whole batch. A rank then takes one unit per step.
   virtual bool unit_is_batch() const = 0;
   /// The most rows that a unit has.
   virtual std::uint32_t max_rows() const { return 1; }
-  /// Whether some epoch may have the row. It does not if it is in no bucket. REQUIRES: a selected
-  /// row.
+  /// Whether some epoch may have the row: not if it is in no bucket. REQUIRES: a selected row.
   virtual bool HasRow(OrderRow /*row*/) const { return true; }
   virtual std::unique_ptr<OrderReader> NewReader() const = 0;
 };

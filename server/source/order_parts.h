@@ -16,7 +16,7 @@ namespace millrace {
 
 class Source;
 
-/// Labels the examples, and takes those of some labels.
+/// Labels the examples, and takes the examples of some labels.
 struct SplitPart {
   SplitOptions split;                             // absent in the file: disabled
   std::optional<std::vector<std::int64_t>> take;  // labels whose examples are taken; absent: all
@@ -31,18 +31,18 @@ struct ColumnCondition {
 /// Whether an epoch has the example. Pure. Called once for each example when a plan is compiled.
 using ExamplePredicate = std::function<bool(const Source& source, ExampleId example)>;
 
-/// Leaves examples out before anything is built. An example has to pass all.
+/// Leaves examples out before anything is built. An example has to pass every condition.
 struct FilterPart {
   std::vector<ColumnCondition> conditions;
   std::vector<ExamplePredicate> predicates;
-  std::string where;  // an expression over columns that must not be 0; empty: none
+  std::string where;  // an expression over columns that must not be 0; empty: no condition
 };
 
 /// Cuts long examples into several, which orders count in place of examples.
 struct ChunkPart {
   std::string tensor;      // whose elements are counted, as expressions write it; empty: no chunks
   std::uint64_t size = 0;  // elements of a chunk, at most
-  std::uint64_t step = 0;  // from the begin of a chunk to that of the next; 1 to size
+  std::uint64_t step = 0;  // from the start of a chunk to the next start; 1 to size
 };
 
 struct ShufflePart {
@@ -61,7 +61,7 @@ struct BucketPart {
   std::uint64_t size = 0;             // rows of a batch
   std::uint64_t max_size = 0;         // rows of a batch, at most; 0: no limit
   std::uint64_t together = 1;         // batches of a bucket that stay side by side
-  bool drop_above = false;            // leaves out what no bucket holds, in place of an error
+  bool drop_above = false;            // leaves out rows that no bucket holds, in place of an error
 };
 
 /// How an epoch becomes steps. Exactly one of size, global_size and bucket is given.
@@ -78,9 +78,9 @@ struct BalancePart {
   std::uint64_t group = 64;  // batches that share their examples
 };
 
-/// What identifies columns that are measured.
+/// Identifies columns that are measured.
 struct MeasurePart {
-  Digest128 operations;  // of all that decides what is built of an example
+  Digest128 operations;  // all that decide what is built from an example
 };
 
 /// Examples that keep their places in an epoch, but are dropped there.

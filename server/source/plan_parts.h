@@ -53,10 +53,10 @@ struct OriginsPart {
 /// was written, if the parts know it. Other errors stay as they are.
 Status AtKey(const PlanParts& parts, const Status& status);
 
-/// What an example is: the value of `source:`.
+/// The value of `source:`, which says what an example is.
 struct SourcePart {
   std::string name;
-  ParamValue argument = {};  // null if the source has none
+  ParamValue argument = {};  // null if the source has no argument
   /// Further values of the source (SourceType::options), by their names; defaults are filled in.
   std::map<std::string, ParamValue, std::less<>> options = {};
 };

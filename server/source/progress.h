@@ -1,4 +1,4 @@
-// How far a work over the bytes of a dataset is.
+// The progress of work over the bytes of a dataset.
 #pragma once
 
 #include <cstdint>

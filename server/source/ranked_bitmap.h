@@ -1,4 +1,4 @@
-// A set of numbers below n with rank and select. It takes 1.2 bits for each number.
+// A set of numbers below n with rank and select. It takes 1.2 bits per number.
 //
 // A set is filled, then sealed; after that it is immutable and thread-safe.
 #pragma once
@@ -35,8 +35,8 @@ class RankedBitmap {
   /// is larger than the processor's cache, because the reads of many ranks overlap. REQUIRES: as
   /// Select.
   void SelectAll(std::span<std::uint64_t> ranks) const;
-  /// The number that is no member and has `rank` numbers below it that are none. Slower than
-  /// Select. REQUIRES: rank < size() - count().
+  /// The absent number with `rank` absent numbers below it. Slower than Select. REQUIRES: rank <
+  /// size() - count().
   std::uint64_t SelectAbsent(std::uint64_t rank) const;
   /// The smallest member that is not below `number`. REQUIRES: such a member exists.
   std::uint64_t Next(std::uint64_t number) const;
@@ -54,7 +54,7 @@ class RankedBitmap {
   /// numbers) below it.
   template <bool kMembers>
   std::uint64_t FindBlock(std::uint64_t begin, std::uint64_t end, std::uint64_t rank) const;
-  /// The number with `rank` members (or absent numbers) below it, which lies in `block`.
+  /// The number with `rank` members (or absent numbers) below it, which is in `block`.
   template <bool kMembers>
   std::uint64_t SelectInBlock(std::uint64_t block, std::uint64_t rank) const;
 

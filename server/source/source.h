@@ -48,30 +48,31 @@ inline constexpr std::string_view kExampleIdTensor = "example_id";
 /// The column with the number of the file that an example comes from.
 inline constexpr const char* kFileColumn = "file";
 
-/// A column that is wanted of many examples, and where its values go.
+/// A requested column of many examples, and where its values go.
 struct ColumnValues {
   std::size_t column = 0;  // its number in Source::columns
   std::span<std::int64_t> values;
-  /// Whether 1 is wanted in place of each value, and 0 where there is none. REQUIRES: the column is
-  /// a feature (Source::IsFeature).
+  /// Whether to give 1 in place of each value, and 0 where a value is missing. REQUIRES: the column
+  /// is a feature (Source::IsFeature).
   bool presence = false;
 };
 
-/// The meaning of a column besides values of its own. It matters where the tables of several
+/// The meaning of a column whose values are not plain. It matters where the tables of several
 /// sources become one (server/plan/mix/joined_tables.h), which moves rows.
 enum class ColumnRole : std::uint8_t {
   kReference,  // rows of a table
   kCount,      // how often the row occurs in the data; of joined rows the sum
-  kRun,        // how many rows of a table lie with this row. All runs follow each other, and the
-               // last one ends at the last row of that table; rows before the first lie with none
+  kRun,        // how many rows of a table belong to this row. All runs follow each other, and the
+               // last one ends at the last row of that table; rows before the first belong to no
+               // row
 };
 
-/// A column that is more than a part of what a row is.
+/// A column with a role: it does not just identify its row.
 struct ColumnMeaning {
   std::string column;  // of type kUnsigned
   ColumnRole role = ColumnRole::kReference;
-  std::string table = {};  // whose rows are meant; it may be the column's own. Empty for kCount
-  bool or_none = false;    // of kReference: the value is a row plus 1, or 0 for none
+  std::string table = {};  // whose rows are meant; may be the column's own table. Empty for kCount
+  bool or_none = false;    // of kReference: the value is a row plus 1, or 0 for no row
 };
 
 /// One of the parts into which a plan may cut an example (`chunk`).
@@ -91,11 +92,11 @@ struct ChunkIds {
 /// A table of a source, without its values.
 struct SourceTableSpec {
   TableSpec table;                   // without a digest
-  std::vector<std::string> tensors;  // paths of those whose values are numbers of its rows
-  /// Columns with a role. All others are parts of what a row is: rows that agree in them, and in
-  /// the rows that they refer to, are the same, whatever the source.
+  std::vector<std::string> tensors;  // paths of the tensors with numbers of its rows
+  /// Columns with a role. All other columns identify a row: rows that agree in them, and in the
+  /// rows that they refer to, are the same, whatever the source.
   std::vector<ColumnMeaning> meanings = {};
-  bool first_is_none = false;  // row 0 stands for none of the others; its values mean nothing
+  bool first_is_none = false;  // row 0 means "no row"; its values mean nothing
 };
 
 class Source;
@@ -117,8 +118,8 @@ class Source {
   /// The digest that the dataset itself has. It differs from digest() if the source gives more than
   /// the dataset: a plugin's examples depend on its arguments.
   virtual Digest128 data_digest() const { return digest(); }
-  /// The code besides Millrace's own that decides what is built: a user's. It is part of a plan's
-  /// fingerprint, not of its order's. Empty: nothing.
+  /// A user's code that decides what is built. It is part of a plan's fingerprint, not of the
+  /// order's fingerprint. Empty: no such code.
   virtual std::string code() const { return {}; }
   /// Whether an example changes from epoch to epoch. Then it has no measured columns, and is not
   /// kept in a cache.
@@ -127,11 +128,11 @@ class Source {
   virtual std::string_view name() const = 0;
   /// Number of examples. Ids are 0 … examples() - 1.
   virtual std::uint64_t examples() const = 0;
-  /// The sources that it mixes. Its examples are those of the branches, one branch after the other.
-  /// Empty: it is no mix.
+  /// The sources that it mixes. Its examples are the examples of its branches, one branch after the
+  /// other. Empty: it is no mix.
   virtual std::span<const SourceBranch> branches() const { return {}; }
 
-  // --- Columns: one number an example, known without building it -----------------------------
+  // --- Columns: one number per example, known without building it ---------------------------
   /// Names of the columns.
   virtual const std::vector<std::string>& columns() const = 0;
   /// Reads columns of consecutive examples, beginning with `first`. Each gets as many values as it
@@ -153,22 +154,22 @@ class Source {
   /// the prefixes do not fit.
   virtual Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const;
 
-  /// The number of a column. InvalidArgument, with the columns that there are.
+  /// The number of a column. InvalidArgument, with the existing columns.
   Result<std::size_t> FindColumn(std::string_view column) const;
   /// Describes a whole example to a person, without building it. REQUIRES: id < whole_examples().
   virtual ExampleDescription Describe(ExampleId id) const = 0;
 
   // --- Chunks: a plan may cut an example into several, which it then counts as examples ----------
-  // By default every example is its own only chunk.
+  // By default every example is one chunk.
   /// The whole example of which an example of this source is a chunk. REQUIRES: the source has it.
   virtual ExampleChunk ChunkOf(ExampleId id) const { return {id, 0}; }
-  /// Number of examples that are cut, or stay whole. Their ids are those of the source whose
-  /// examples they are, 0 … whole_examples() - 1. Batches name them as the ids of their rows.
+  /// Number of examples that are cut, or stay whole. Their ids are the ids of the source before
+  /// cutting, 0 … whole_examples() - 1. Batches name them as the ids of their rows.
   virtual std::uint64_t whole_examples() const { return examples(); }
   /// REQUIRES: example < whole_examples().
   virtual ChunkIds ChunksOf(ExampleId example) const { return {example}; }
-  /// Whether each chunk of an example is to be built for itself, because something draws in it
-  /// (BatchWriter::SetChunks). Otherwise all its chunks are of one build.
+  /// Whether each chunk of an example is to be built for itself, because something draws random
+  /// numbers in it (BatchWriter::SetChunks). Otherwise one build gives all its chunks.
   virtual bool draws_by_chunk() const { return false; }
   /// Paths of the ragged tensors whose places other tensors count. These must not be cut.
   virtual std::vector<std::string> counted_tensors() const { return {}; }
@@ -176,7 +177,7 @@ class Source {
   // --- Batches -------------------------------------------------------------------------------
   /// Every tensor of a batch. Types are as narrow as the bounds of nodes, edges and labels allow.
   virtual const std::vector<TensorSpec>& tensors() const = 0;
-  /// How the client completes edges: base labels, symmetrization, self edges.
+  /// How the client completes edges: base labels, symmetrization, self-loops.
   virtual const ExpandSpec& expand() const = 0;
   virtual std::unique_ptr<ExampleReader> NewReader() const = 0;
   /// Tensors whose rows readers need not append, if the writer allows it (BatchWriter::AllowLate);
@@ -185,22 +186,21 @@ class Source {
   /// Whether readers themselves drop the examples that the pipeline excludes, and are given all
   /// examples of a batch at once: in merged batches (ExpandSpec::merged) one depends on the others.
   virtual bool drops_excluded() const { return false; }
-  /// Whether each row depends on its example and its pass alone, so that the examples of a batch may
-  /// be given to several readers, each some of them.
+  /// Whether each row depends on its example and its pass alone, so that the examples of a batch
+  /// may be given to several readers, each some of them.
   virtual bool by_row() const { return !expand().merged && !drops_excluded(); }
   /// The pools of a plugin's processes that readers ask, by PluginPool::number.
   virtual std::set<std::uint64_t> pools() const { return {}; }
-  /// The name of the stage of builds in which readers work. It lives for ever.
+  /// The name of the stage of builds in which readers work. It is never freed.
   virtual std::string_view reading_stage() const { return "closure"; }
-  /// Names for the examples, by which a cache finds what was built of them; null if what is built
-  /// of an example does not depend on the dataset and the operations alone. They must not outlive
-  /// the source.
+  /// Names for the examples, by which a cache finds the built examples; null if a built example
+  /// depends on more than the dataset and the operations. They must not outlive the source.
   virtual std::unique_ptr<const ExampleNames> NewNames() const { return nullptr; }
-  /// Whether the data have been compared with the digests that names are made of, all of them. What
-  /// was built before is not kept beyond the process. Cheap: it is called for every batch.
+  /// Whether all data have been compared with the digests that names are made of. Examples built
+  /// before that are not kept beyond the process. Cheap: it is called for every batch.
   virtual bool verified() const { return true; }
   /// Arrays of the dataset in which `lookup` finds rows by number, by name. Types and values live
-  /// as long as the source; values may change if their file does, which CheckIntact tells.
+  /// as long as the source; values may change if their file does, which CheckIntact reports.
   virtual LookupTables arrays() const { return {}; }
   /// DataLoss if data from which examples are made are known to be damaged; the message says how
   /// the pipeline can go on without them. A batch built before this call counts only if the result
@@ -211,7 +211,7 @@ class Source {
   /// An upper estimate of the packed bytes of one example; 0: unknown.
   virtual std::uint64_t max_example_bytes() const { return 0; }
 
-  // --- Tables: what numbers in batches refer to ----------------------------------------------
+  // --- Tables, to which numbers in batches refer --------------------------------------------
   /// Names, columns and numbers of rows. All are known at once.
   virtual std::vector<SourceTableSpec> tables() const { return {}; }
   /// Writes the columns of a table, in their order. The values are always the same. REQUIRES: there

@@ -1,4 +1,4 @@
-// A source that is another one, but for what a class that derives from it overrides.
+// Forwards to another source everything that a derived class does not override.
 //
 // Immutable; thread-safe.
 #pragma once

@@ -36,10 +36,10 @@ struct SourceType {
   std::optional<Parameter> argument = {};
   /// Defaults of keys that differ from the usual ones, by "stage.parameter".
   std::map<std::string, ParamValue> defaults = {};
-  /// Further values, which stand beside the argument: `source: {name: value, option: …}`. Sources
-  /// that have an option of the same name have the same one.
+  /// Further values, which are written beside the argument: `source: {name: value, option: …}`.
+  /// Options of the same name in several sources are the same option.
   std::vector<Parameter> options = {};
-  /// The id of the dataset that a pipeline without `dataset:` draws from, made of the argument;
+  /// The id of the dataset that a pipeline without `dataset:` draws from, made from the argument;
   /// null: a dataset has to be named.
   std::function<std::string(const ParamValue& argument)> own_dataset = {};
   bool has_graphs = true;  // whether examples are graphs

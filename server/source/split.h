@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kMaxSplitLabels = 256;
 
 struct SplitOptions {
   SplitMethod method = SplitMethod::kDisabled;
-  std::vector<std::int64_t> proportions;  // method hash: for label 0, 1, …; at least one, none < 0
+  std::vector<std::int64_t> proportions;  // method hash: for label 0, 1, …; at least one, each >= 0
   std::int64_t seed = 0;                  // method hash
   std::vector<std::vector<std::string>> prefixes;  // method file_prefix: for label 1, 2, …
 

@@ -1,9 +1,8 @@
-// Stages: what a pipeline consists of. A stage is one file in server/plan and one
-// line in the stage table (stage_table.cc); a kind of dataset brings further ones. A stage has a
-// name, parameters with defaults and help, a version, a place, and its code.
+// Stages, of which a pipeline consists. A stage is one file in server/plan and one line in the
+// stage table (stage_table.cc); a kind of dataset adds further stages. A stage has a name,
+// parameters with defaults and help, a version, a place, and its code.
 //
-// Value types and pure functions. They use no clock, and no randomness except that of a plan's
-// keys.
+// Value types and pure functions. They use no clock, and no randomness except from a plan's keys.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@ class PlanParts;
 enum class StagePlace : std::uint8_t { kPlan, kWorker, kConsumer, kDevice };
 std::string_view StagePlaceName(StagePlace place);
 
-/// Where a stage stands in a pipeline with branches.
+/// Where a stage is written in a pipeline with branches.
 enum class StageLevel : std::uint8_t {
   kBranch,       // in a branch
   kEveryBranch,  // outside, where it holds for every branch
@@ -42,8 +41,8 @@ struct StageType {
   /// may be written. They are then listed as unused, and keep their defaults in the plan and its
   /// digest.
   std::function<std::vector<std::string>(std::string_view source, const Params&)> unused;
-  /// Whether it is about graphs, and the names of the sources that have none: to pipelines with one
-  /// of these it is not shown.
+  /// Whether it is about graphs, and the names of the sources without graphs: pipelines with one of
+  /// these do not show the stage.
   bool of_graphs = false;
   std::vector<std::string> sources_without_graphs = {};
   /// Checks rules that concern several parameters, beyond types and ranges. It sees only values
@@ -58,30 +57,30 @@ struct StageType {
   bool optional = false;
   /// True: the stage is written `name: value`, with the value of its first parameter (source), or
   /// `name: {value: other}`. The latter also sets the parameter with the name `value`, if there is
-  /// one; otherwise `other` has to be {}. Beside `value` may stand parameters that are named as
-  /// none of the first one's allowed values.
+  /// one; otherwise `other` has to be {}. Further parameters may be written beside `value` if their
+  /// names are not allowed values of the first one.
   bool scalar = false;
   /// False if the stage leaves every example in its place (exclude). Such a stage is not part of
   /// the order digest or of stage fingerprints.
   bool in_order = true;
-  /// False if the stage decides only which examples an epoch has, and in which order. Then it is no
-  /// part of the build digest.
+  /// False if the stage decides only which examples an epoch has, and in which order. Then it is
+  /// not part of the build digest.
   bool in_build = true;
-  /// False if the stage changes nothing of what is delivered (cache). Then it is no part of any
+  /// False if the stage does not change delivered batches (cache). Then it is not part of any
   /// digest. `in_order` and `in_build` have to be false too.
   bool in_digest = true;
   StageLevel level = StageLevel::kBranch;
   /// The stage, or a group of its parameters, that a pipeline with branches cannot have yet; empty:
-  /// none. It is the stage's name, or "stage.group".
+  /// no limit. It is the stage's name, or "stage.group".
   std::string not_with_branches = {};
-  /// The id of the dataset of a pipeline that names none; only the stage `source` has it.
-  /// Empty: it has to name one.
+  /// The id of the dataset of a pipeline that names no dataset; only the stage `source` has it.
+  /// Empty: the pipeline has to name one.
   std::function<std::string(const Params&)> own_dataset = {};
   /// Parameters of a later format: they are refused as not yet supported.
   std::vector<std::string> reserved = {};
   /// Groups of parameters. The group `bucket` of `batch` has the parameters whose names begin with
   /// "bucket."; they are written `batch: {bucket: {by: …}}`, or `batch.bucket.by=…`. The value null
-  /// stands for none of them.
+  /// means no group.
   std::vector<std::string> groups = {};
 
   /// The parameter with this name, or nullptr.

@@ -26,7 +26,7 @@ struct TensorsPart {
   /// Where each key was written, in the form that messages use ("file:3:5"). Keys are
   /// "tensors.NAME", "tensors.NAME.KEY", "output", "pad.NAME" and "pad.NAME.KEY", also for
   /// `pad.graph`. Beside the key of a text, "tensors.NAME.KEY@text" is the place of its first
-  /// character, if the characters stand there as they are.
+  /// character, if the characters are written there as they are.
   std::map<std::string, std::string, std::less<>> origins;
   /// The table that the definitions were read with.
   const OperationTable* operations = &OperationTable::Default();
@@ -39,13 +39,13 @@ struct TensorsPart {
   bool Reads(std::string_view tensor) const;
 };
 
-/// An error of binding the part's tensors, with the place in front where what it is about was
-/// written: "file:3:5: tensors.NAME.PARAMETER: …". In an expression it is the place of the column.
-/// Errors begin as those of TensorGraph::Bind: "NAME: ", "NAME: PARAMETER: " or "output: "; those
-/// of `pad.graph` begin with "graph: ".
+/// An error of binding the part's tensors, that begins with the place of its subject: "file:3:5:
+/// tensors.NAME.PARAMETER: …". In an expression it is the place of the column. Errors begin as in
+/// TensorGraph::Bind: "NAME: ", "NAME: PARAMETER: " or "output: "; errors of `pad.graph` begin with
+/// "graph: ".
 Status AtOrigin(const TensorsPart& part, const Status& status);
-/// InvalidArgument that says what is wrong with a tensor, with the place where the part reads it:
-/// the output, or else the first operation. REQUIRES: part.Reads(tensor).
+/// InvalidArgument with the error of a tensor, `what`, with the place where the part reads it: the
+/// output, otherwise the first operation. REQUIRES: part.Reads(tensor).
 Status AtReader(const TensorsPart& part, std::string_view tensor, std::string_view what);
 
 }  // namespace millrace

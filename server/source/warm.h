@@ -33,8 +33,8 @@ struct WarmReport {
 };
 
 /// Reads the files of the listing, whose names are relative to `dir`. Skips files that are
-/// completely in the cache. DataLoss that names the bad files, those of the listing too, after all
-/// others were read; Cancelled.
+/// completely in the cache. DataLoss that names the bad files, also the bad files of the listing,
+/// after all others were read; Cancelled.
 Result<WarmReport> WarmFiles(const std::filesystem::path& dir, DatasetListing listing,
                              const WarmOptions& options);
 

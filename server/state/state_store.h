@@ -1,10 +1,10 @@
-// The durable state: the leader's term, and one small record per job. Nothing that is read from
-// here changes which batch is delivered.
+// The durable state: the leader's term, and one small record per job. Nothing read from here
+// changes which batch is delivered.
 //
 // All stores pass the same tests (tests/unit/server/state/state_store_test.cc). Besides the codes
 // below, calls return: Unavailable, ResourceExhausted (no space) or PermissionDenied if nothing was
 // acknowledged, and a later try may succeed. If a network lost the answer, a later Load may show
-// that the write was done. Internal if nobody can know any more what is on disk; nothing was
+// that the write was done. Internal if the content of the disk is not known any more; nothing was
 // acknowledged, and the process has to end.
 //
 // Thread-safe. Calls block as long as the disk or the network does, so keep them off event loops.

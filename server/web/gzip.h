@@ -6,7 +6,7 @@
 
 namespace millrace {
 
-/// Whether the header Accept-Encoding of that value allows gzip.
+/// Whether a header Accept-Encoding of this value allows gzip.
 bool TakesGzip(std::string_view accept_encoding);
 
 /// `bytes` as gzip (RFC 1952), at the speed of level 1. Empty if memory is short.

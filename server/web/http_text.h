@@ -13,23 +13,23 @@
 
 namespace millrace {
 
-/// The parts of a request's head that something is done with.
+/// The used parts of a request's head.
 struct HttpHead {
   std::string method;
   std::string path;  // without a query
-  std::string host;  // headers are empty if they are not there
+  std::string host;  // headers are empty if they are missing
   std::string authorization;
   std::string accept_encoding;
 };
 
-/// A head may have so many bytes.
+/// The most bytes of a head.
 inline constexpr std::size_t kMostHeadBytes = 16'384;
 
-/// How long the head is that `bytes` begin with, with its empty line. Nothing if its end is not
-/// there.
+/// The length of the head at the start of `bytes`, with its empty line. nullopt if its end is
+/// missing.
 std::optional<std::size_t> HeadSize(std::string_view bytes);
 
-/// Reads a head. Nothing if `bytes` are none, or say twice what may be said once.
+/// Reads a head. nullopt if `bytes` are not a head, or repeat a header that may occur only once.
 std::optional<HttpHead> ReadHead(std::string_view bytes);
 
 /// The head of an answer, after which the connection ends. `bytes`: of the body, as it is sent.

@@ -1,5 +1,5 @@
-// One status for all who watch the page: it is asked for at most once a second, however many they
-// are. Those who ask while one is being built share its answer.
+// One status for all viewers of the page: it is built at most once a second. Requests during a
+// build share its answer.
 //
 // Thread-safe.
 #pragma once
@@ -21,12 +21,12 @@ class SharedStatus {
   /// `build` may block; it is called from one thread at a time.
   SharedStatus(std::function<Result<Text>()> build, std::shared_ptr<const Clock> clock);
 
-  /// The newest answer, if it was asked for less than a second ago; or else a new one. An error is
+  /// The newest answer, if its build began less than a second ago; otherwise a new one. An error is
   /// an answer too. ResourceExhausted if many wait already: each of them holds a thread of the
-  /// server, which has others to answer.
+  /// server.
   Result<Text> Get();
 
-  /// How many wait at most for an answer that is being built.
+  /// The most that wait for an answer that is being built.
   static constexpr int kMostWaiting = 8;
 
  private:

@@ -1,6 +1,6 @@
-// Says who may see the page and the status that it shows.
+// Decides who may see the page and the status that it shows.
 //
-// Without TLS nobody proves a name, so the page is for the users of the daemon's own host whom it
+// Without TLS names are not proved, so the page is for the users of the daemon's own host that it
 // serves anyway (docs/guides/security.md), unless an option opens it to everybody. With TLS it is
 // for operators and viewers.
 //
@@ -32,7 +32,7 @@ class WebAccess {
   explicit WebAccess(WebAccessOptions options);
 
   /// Ok if the peer may see the page. Unauthenticated if a token would help. PermissionDenied says
-  /// in one sentence what is missing.
+  /// in one sentence which right is missing.
   Status MayWatch(const WebRequest& request) const;
   bool takes_tokens() const;
 

@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-/// What is sent to a peer. The body may be that of many peers.
+/// An answer to a peer. Many peers may share the body.
 struct WebAnswer {
   std::string head;
   std::shared_ptr<const std::string> body;  // never null
@@ -28,8 +28,8 @@ struct WebAnswer {
 class WebConnection {
  public:
   enum class State : std::uint8_t {
-    kAsks,    // its request is not whole
-    kBad,     // what it has sent is no request
+    kAsks,    // its request is not complete
+    kBad,     // it has not sent a valid request
     kWaits,   // for the answer
     kTakes,   // the answer is being sent
     kLeaves,  // it has all of the answer, and may close
@@ -43,26 +43,26 @@ class WebConnection {
   void Advance();
   State state() const { return state_; }
   int socket() const { return socket_.get(); }
-  /// What Advance waits for (poll(2)); 0: for an answer.
+  /// The events for which Advance waits (poll(2)); 0: for an answer.
   short events() const { return events_; }
   /// Bytes of the answer that were sent.
   std::size_t sent() const { return sent_; }
 
-  /// REQUIRES: kWaits. The head of the request, and what else is known of it.
+  /// REQUIRES: kWaits. The head of the request, and its other facts.
   const HttpHead& head() const { return head_; }
   WebRequest Request() const;
   /// Begins to send. REQUIRES: kBad or kWaits.
   void Answer(WebAnswer answer);
 
  private:
-  /// Each of these does one thing. False if there is nothing more to do now.
+  /// Each of these takes one step. False if there is nothing more to do now.
   bool Step();
   bool Shake();
   bool ReadSome();
   bool SendSome();
   bool Drain();
-  /// What a call on the socket gave: bytes; or 0, with `events_` set if it is to be tried again,
-  /// and otherwise with the connection over.
+  /// The bytes of a call on the socket; or 0, with `events_` set if it is to be tried again, and
+  /// otherwise with the connection over.
   std::size_t Receive(char* bytes, std::size_t size);
   std::size_t Send(std::string_view bytes);
   std::size_t WaitOrEnd(int tls_result);
@@ -71,7 +71,7 @@ class WebConnection {
   using SslPtr = std::unique_ptr<SSL, FreeWith<SSL_free>>;
 
   const FileDescriptor socket_;
-  const SslPtr tls_;  // null: none
+  const SslPtr tls_;  // null: no TLS
   State state_ = State::kAsks;
   bool shaken_;
   short events_ = 0;

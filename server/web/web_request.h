@@ -15,12 +15,12 @@ namespace millrace {
 struct WebRequest {
   std::string method;  // "GET"
   std::string path;    // "/status.json", without a query
-  std::string host;    // the header Host; empty: none
+  std::string host;    // the header Host; empty: missing
   std::string peer;    // address of the other end, such as 127.0.0.1 or ::1
   int peer_port = 0;
   int own_port = 0;
   bool tls = false;
-  Shown shown;  // the certificate, which was verified, and the token
+  Shown shown;  // the verified certificate, and the token
 };
 
 struct WebResponse {

@@ -2,9 +2,9 @@
 //
 //   /metrics      for Prometheus; everybody who can connect
 //   /             the page, with its files; see WebAccess
-//   /status.json  what the page shows, as `millrace status --format json` prints it to a viewer
+//   /status.json  the data of the page, as `millrace status --format json` prints it to a viewer
 //
-// Thread-safe, if the functions that it is given are.
+// Thread-safe, if its functions are.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace millrace {
 
 struct WebContents {
   std::function<std::string()> metrics;
-  /// The status as JSON. Errors are told to the peer.
+  /// The status as JSON. Errors are sent to the peer.
   std::function<Result<std::shared_ptr<const std::string>>()> status;
 };
 
@@ -29,8 +29,8 @@ class WebRoutes {
 
   WebResponse Answer(const WebRequest& request) const;
 
-  /// What every answer says, also about errors: nothing is taken from elsewhere, shown inside other
-  /// pages, guessed or told on.
+  /// Adds the safety headers of every answer, also of errors: no foreign content, no frames, no
+  /// guessed types, no referrer.
   static void AddSafety(WebResponse& response);
 
  private:

@@ -1,7 +1,7 @@
-// The HTTP server: it takes requests from a socket, and sends what it is told to answer.
+// The HTTP server: it takes requests from a socket, and sends the answers of a function.
 //
-// One thread waits for all peers, so that none of them holds up another one, whether it says
-// nothing or takes nothing. A few threads make the answers.
+// One thread waits for all peers, so that a peer that neither sends nor receives holds up no other.
+// A few threads make the answers.
 //
 // Thread-safe.
 #pragma once
@@ -23,9 +23,10 @@ struct WebServerOptions {
   std::shared_ptr<TlsFolder> tls;  // null: no TLS
   /// Called for each request, from any of the server's threads.
   std::function<WebResponse(const WebRequest&)> answer;
-  /// Called for each connection that is closed because of what it did not say. May be null.
+  /// Called for each connection that is closed because it is refused. May be null.
   OnRefusedConnection on_refused = nullptr;
-  /// A request has to be whole after this time, and a peer to have taken something of its answer.
+  /// A request has to be complete within this time, and a peer has to take some bytes of its
+  /// answer.
   std::chrono::milliseconds patience{5000};
 };
 

@@ -34,11 +34,11 @@ class WebTls {
   SSL_CTX* const context_;
 };
 
-/// What a peer's certificate, which was verified, shows. `certificate` may be null.
+/// The proof of a peer's verified certificate. `certificate` may be null.
 Shown ShownByCertificate(X509* certificate);
 
-/// The token in the header Authorization: what follows "Bearer ", or the password of "Basic ",
-/// which browsers ask for. Empty if there is none.
+/// The token in the header Authorization: the text after "Bearer ", or the password of "Basic ",
+/// which browsers ask for. Empty if there is no token.
 std::string TokenOf(const std::string& authorization);
 
 }  // namespace millrace

@@ -18,7 +18,7 @@ namespace millrace {
 struct ReadValue {
   ParamValue value;
   std::optional<ValueError> error;
-  std::map<std::string, YamlMark> below = {};  // of a tree: where what is below it was written
+  std::map<std::string, YamlMark> below = {};  // of a tree: where the values below it were written
 };
 ReadValue ReadParameter(const Parameter& parameter, const YamlNode& node);
 

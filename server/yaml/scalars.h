@@ -12,10 +12,10 @@
 
 namespace millrace {
 
-/// The value of a node; nothing if it is another one, or quoted.
+/// The value of a node; nullopt if it has another type, or is quoted.
 std::optional<bool> ScalarBool(const YamlNode& node);
 std::optional<std::int64_t> ScalarInt(const YamlNode& node);
-/// The same for an integer of [0, 2^64).
+/// The value of an integer in [0, 2^64).
 std::optional<std::uint64_t> ScalarSeed(const YamlNode& node);
 /// An integer, or a finite number with a point or an exponent.
 std::optional<ParamNumber> ScalarNumber(const YamlNode& node);

@@ -1,5 +1,5 @@
-// Values of any shape, as one line of JSON: what stands under a parameter whose keys and values a
-// kind of dataset, or a plugin, knows better than the parser.
+// Values of any shape, as one line of JSON: the value of a parameter whose keys and values a kind
+// of dataset, or a plugin, knows better than the parser.
 //
 // Pure functions.
 #pragma once
@@ -23,13 +23,14 @@ struct TreeText {
   /// Keys sorted by their bytes, `, ` between values and `: ` after keys; numbers as FormatNumber
   /// writes them. Equal values have equal texts.
   std::string json;
-  /// Where the keys of maps stand, by their paths: "a", "a.b". Those within lists have none.
+  /// Where the keys of maps are written, by their paths: "a", "a.b". Keys within lists have no
+  /// place.
   std::map<std::string, YamlMark> marks = {};
   std::optional<ValueError> error = {};  // a number that is not finite, or has more than 64 bits
 };
 
-/// Plain scalars are null, bools and numbers where they look like these, and texts otherwise;
-/// quoted ones are texts.
+/// Plain scalars are null, bools and numbers if they look like these, otherwise texts; quoted
+/// scalars are texts.
 TreeText WriteTree(const YamlNode& node);
 
 }  // namespace millrace

@@ -16,11 +16,10 @@
 
 namespace millrace {
 
-/// Limits of a pipeline file. They are far above any real file, and below what could exhaust a
-/// server.
+/// Limits of a pipeline file. They are far above any real file, and too low to exhaust a server.
 inline constexpr std::size_t kMaxYamlBytes = std::size_t{1} << 20;
 inline constexpr int kMaxYamlDepth = 16;
-inline constexpr std::uint64_t kMaxYamlNodes = 100'000;  // an alias counts as what it stands for
+inline constexpr std::uint64_t kMaxYamlNodes = 100'000;  // an alias counts as its target
 
 /// The place where something was written. Line and column count from 1; line 0: the text has no
 /// lines.
@@ -46,7 +45,7 @@ struct YamlNode {
   std::string scalar;              // for a scalar: its text
   bool quoted = false;             // for a scalar: it is quoted, so it can only be a string
   std::vector<YamlPtr> items;      // for a list
-  std::vector<YamlEntry> entries;  // for a map, in the order of the text; no key comes twice
+  std::vector<YamlEntry> entries;  // for a map, in the order of the text; no key occurs twice
   std::uint64_t nodes = 1;         // this one and all below it
 
   /// Names the node for messages: "a list", "the integer 3", …

@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-/// `text` as a scalar that YAML reads back as the same text, wherever a scalar may stand. It has no
-/// quotes if that is possible. Bytes that are not UTF-8 are replaced.
+/// `text` as a scalar that YAML reads back as the same text, wherever a scalar may be written. It
+/// has no quotes if that is possible. Bytes that are not UTF-8 are replaced.
 std::string YamlText(std::string_view text);
 
 /// `texts` as a list on one line, with each text in quotes: ["a", "b"].

@@ -28,14 +28,14 @@ struct SendWork {
   v1::WorkResponse message;
 };
 
-/// Closes a stream. Nothing more is sent on it, and what still comes on it is ignored.
+/// Closes a stream. Nothing more is sent on it, and later messages on it are ignored.
 struct CloseStream {
   StreamId stream;
   Status status;
 };
 
-/// Compiles a plan, or reads what a worker has found out about it. At most one compilation runs for
-/// a key. The answer is OnPlanCompiled, OnColumnsMissing, OnPluginsMissing or OnDataDamaged.
+/// Compiles a plan, or reads a worker's facts of it. At most one compilation runs for a key. The
+/// answer is OnPlanCompiled, OnColumnsMissing, OnPluginsMissing or OnDataDamaged.
 struct CompilePlan {
   std::string key;
   v1::PipelineText pipeline;
@@ -47,16 +47,16 @@ struct CommitRecord {
   v1::JobRecord record;
 };
 
-/// Keeps what a worker has measured of a range. Columns get each range once.
+/// Keeps a range that a worker has measured. Columns get each range once.
 struct KeepMeasured {
   v1::Measured measured;
 };
-/// Keeps columns of which all ranges are there. The answer is OnColumnsKept.
+/// Keeps columns whose ranges are all measured. The answer is OnColumnsKept.
 struct FinishColumns {
   std::string key;
   v1::ColumnSet set;
 };
-/// Ends measuring columns that no plan lacks any more.
+/// Ends measuring columns that no plan needs any more.
 struct AbandonColumns {
   v1::ColumnSet set;
 };

@@ -1,6 +1,6 @@
 // Brings sessions from Hello to Welcome. It recognises sessions, gives them their plans, and
 // decides which may be live in a job. Sessions are rivals if they want the same rank. Live sessions
-// hold a job against those that do not fit them.
+// hold a job against sessions that do not fit them.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -42,11 +42,11 @@ class Admission {
   void Tick();
 
  private:
-  /// Ok if the stream's peer may take part in the job: nobody else began it.
   /// Closes the stream of a consumer that gets no session.
   void TurnAway(StreamId stream, const v1::Hello& hello, const Status& why);
   /// Notes that a job begins, or that a consumer resumes. REQUIRES: the session is not live yet.
   void NoteWelcome(const SessionFacts& session);
+  /// Ok if the stream's peer may take part in the job: nobody else began it.
   Status CheckOwner(StreamId stream, const std::string& job) const;
   /// Ok if there is room for one more session.
   Status CheckLimits(const v1::Hello& hello) const;
@@ -58,11 +58,11 @@ class Admission {
   void Welcome(Number id);
   /// Whether other ranks of the job are live.
   bool OthersLive(const SessionFacts& session) const;
-  /// A session for the same rank that has a higher number; nullptr if there is none.
+  /// A session for the same rank with a higher number; nullptr if there is none.
   const SessionFacts* HigherRival(const SessionFacts& session) const;
   /// A live session that holds the job, so that `session` cannot join; nullptr if there is none.
   const SessionFacts* Holder(const SessionFacts& session) const;
-  /// The canonical text of the pipeline that a cursor was made with; empty if it is not known.
+  /// The canonical text of the pipeline of a cursor; empty if it is not known.
   std::string_view KnownCanonical(const std::string& cursor) const;
 
   Transition& transition_;

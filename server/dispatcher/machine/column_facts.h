@@ -24,18 +24,18 @@ struct ColumnWant {
 struct FailingMeasurer {
   Status why;
   bool for_good = false;  // it never can
-  Time until;             // it is given no more before that, unless it fails for good
+  Time until;             // it gets no more ranges before that
 };
 
 /// Columns of one source that workers measure together.
 struct ColumnFacts {
   std::string key;  // the ColumnSetKey of `set`
   v1::ColumnSet set;
-  v1::PipelineText pipeline;  // one of those that read them
+  v1::PipelineText pipeline;  // one that reads them
   RangeTable ranges;
   std::map<Number, std::uint64_t> share;  // how many ranges a worker may have at once
   std::map<Number, FailingMeasurer> failing;
-  bool whole = false;  // all is measured, and being kept
+  bool whole = false;  // all ranges are measured, and are being kept
   Time began;
   Time told;  // when progress was logged
 };
@@ -43,8 +43,8 @@ struct ColumnFacts {
 /// The key of columns. Equal sets have one key, and the same values.
 std::string ColumnSetKey(const v1::ColumnSet& set);
 
-/// InvalidArgument, with what is wrong, unless a worker's message has values of a whole range, in
-/// the form of `set`.
+/// InvalidArgument, with the error, unless a worker's message has values of a whole range, in the
+/// form of `set`.
 Status CheckMeasured(const ColumnFacts& columns, const v1::Measured& measured);
 
 }  // namespace millrace

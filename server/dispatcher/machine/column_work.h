@@ -1,9 +1,9 @@
-// Measuring columns: which worker measures which ranges of examples, what becomes of the ranges of
-// a lost worker, and when a column is whole. Plans wait for it (plan_requests.h).
+// Measuring columns: which worker measures which ranges of examples, who gets the ranges of a lost
+// worker, and when a column is whole. Plans wait for it (plan_requests.h).
 //
-// Every range is kept once, whoever measured it first. A worker has as many ranges at once as it
-// has measured between two reports, twice over, so that it never waits for more, and little is
-// lost with it.
+// Every range is kept once, whichever worker measured it first. A worker has twice as many ranges
+// at once as it measures between two reports, so that it never waits for more, and little is lost
+// with it.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -24,19 +24,19 @@ class ColumnWork {
   /// Has columns measured, unless they are being measured. Returns the key of the columns that a
   /// plan has to wait for: these, or others of the same source with which they overlap.
   std::string Want(const v1::PipelineText& pipeline, const ColumnWant& want);
-  /// Takes what a worker has measured, and gives it more. Returns whether the worker has to be told
-  /// something. REQUIRES: the report is among the facts.
+  /// Takes the ranges that a worker has measured, and gives it more. Returns whether the worker
+  /// needs a message. REQUIRES: the report is among the facts.
   bool OnReport(Number worker, const v1::WorkRequest& request);
   /// Takes the answer to a FinishColumns.
   void OnKept(const std::string& key, const Status& status);
-  /// Gives the ranges of lost workers to others, and ends measuring what no plan lacks.
+  /// Gives the ranges of lost workers to others, and ends measuring columns that no plan needs.
   void Tick();
 
-  /// What a plan waits for that lacks columns.
+  /// The reason why a plan that lacks columns waits.
   std::string Why(const std::string& key) const;
   /// Not ok if every worker that could measure columns has failed for good.
   Status CheckViability(const std::string& key) const;
-  /// Adds to a message for a worker all that it has to measure.
+  /// Adds to a message for a worker all ranges that it has to measure.
   void AddTasks(const Worker& worker, v1::WorkResponse& response) const;
 
  private:

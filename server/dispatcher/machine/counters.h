@@ -1,10 +1,10 @@
-// The counters among a dispatcher's metrics: they say what it has counted since it began. They
-// follow from its updates (updates.h), which the counters sees before they are applied, and from
-// its commits. They outlive the sessions that they are about.
+// The counters among a dispatcher's metrics, since it began. They follow from its updates
+// (updates.h), which DispatcherCounters sees before they are applied, and from its commits. They
+// outlive the sessions that they are about.
 //
 // A consumer's own counters are cumulative, so only their differences count here. If a session
-// comes back from an earlier dispatcher, its first report adds nothing: everything in it was
-// counted there.
+// comes back from an earlier dispatcher, its first report adds nothing: the earlier dispatcher has
+// counted it.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -27,7 +27,7 @@ std::string CauseLabel(v1::WaitCause cause);
 class DispatcherCounters {
  public:
   /// How many jobs' figures are kept. If there are more, jobs without a session are forgotten. The
-  /// job that was heard of longest ago goes first.
+  /// job with the oldest news goes first.
   static constexpr std::size_t kJobsKept = 256;
 
   /// `backend` names the store.

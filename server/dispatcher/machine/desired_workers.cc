@@ -79,11 +79,11 @@ std::string ArithmeticOf(const DesiredFigure& figure) {
   return fmt::format("{}: {}{}; {}", text, CountOfWorkers(figure.workers), why, there);
 }
 
-void DesiredWorkers::Look(Time now, const FleetSnapshot& look) {
+void DesiredWorkers::Update(Time now, const FleetSnapshot& snapshot) {
   ++looks_;
   if (!first_look_) first_look_ = now;
-  const std::uint32_t present = LookAtSuppliers(look);
-  LookAtLoops(look);
+  const std::uint32_t present = LookAtSuppliers(snapshot);
+  UpdateLoops(snapshot);
 
   std::optional<double>& all = fleet_.figure.demand;
   std::optional<double>& need = fleet_.figure.need;
@@ -96,11 +96,11 @@ void DesiredWorkers::Look(Time now, const FleetSnapshot& look) {
   Reconcile(fleet_, now, present);
 }
 
-std::uint32_t DesiredWorkers::LookAtSuppliers(const FleetSnapshot& look) {
+std::uint32_t DesiredWorkers::LookAtSuppliers(const FleetSnapshot& snapshot) {
   std::uint32_t present = 0;
   std::uint32_t known = 0;
   double rates = 0;
-  for (const FleetSnapshot::Supplier& seen : look.suppliers) {
+  for (const FleetSnapshot::Supplier& seen : snapshot.suppliers) {
     Supplier& supplier = suppliers_[seen.worker];
     supplier.seen = looks_;
     supplier.rate.Add(seen.totals);
@@ -116,8 +116,8 @@ std::uint32_t DesiredWorkers::LookAtSuppliers(const FleetSnapshot& look) {
   return present;
 }
 
-void DesiredWorkers::LookAtLoops(const FleetSnapshot& look) {
-  for (const FleetSnapshot::Loop& seen : look.loops) {
+void DesiredWorkers::UpdateLoops(const FleetSnapshot& snapshot) {
+  for (const FleetSnapshot::Loop& seen : snapshot.loops) {
     auto job = jobs_.find(seen.job);
     if (job == jobs_.end()) job = jobs_.emplace(seen.job, Watched()).first;
     DesiredFigure& figure = job->second.figure;
@@ -146,7 +146,7 @@ void DesiredWorkers::Reconcile(Watched& watched, Time now, std::uint32_t present
   figure.worker_rate = worker_rate_;
   figure.reserve = reserve_;
   figure.settling = now - *first_look_ < SteadyFigure::kRiseAfter;
-  watched.steady.Look(now, worker_rate_ ? figure.need : std::nullopt, present);
+  watched.steady.Update(now, worker_rate_ ? figure.need : std::nullopt, present);
   figure.workers = watched.steady.workers();
 }
 

@@ -3,10 +3,9 @@
 //
 //   need = demand x (1 + reserve) / rate of one worker
 //
-// Demand is what the loops would take if they never waited, and the rate is the mean of what the
-// present workers can make (measured_rates.h). A consumer needs no more workers than a list has
-// members. A figure is the need rounded up, at most twice the present workers, and steady
-// (steady_figure.h).
+// Demand is the rate of the loops if they never waited, and the rate of one worker is the mean over
+// the present workers (measured_rates.h). A consumer needs no more workers than a list has members.
+// A figure is the need rounded up, at most twice the present workers, and steady (steady_figure.h).
 //
 // This is a state machine without a clock, to be driven about once a second. A call takes time in
 // proportion to the sessions and workers. Not thread-safe.
@@ -25,48 +24,48 @@
 
 namespace millrace {
 
-/// How many workers are wanted, and why.
+/// The number of workers that are wanted, and why.
 struct DesiredFigure {
   std::uint32_t workers = 1;          // wanted, at least 1
   std::uint32_t present = 0;          // heard, and not draining
-  std::optional<double> demand;       // batches a second; unset: not known yet
+  std::optional<double> demand;       // batches per second; unset: not known yet
   std::optional<double> need;         // workers; unset: not known yet
-  std::optional<double> worker_rate;  // batches a second that one worker makes, above 0
+  std::optional<double> worker_rate;  // batches per second that one worker makes, above 0
   double reserve = 0;                 // 0.2: a fifth more than the demand
   bool settling = false;              // workers of an earlier dispatcher may still come back
 };
 
 /// The arithmetic of a figure as a line that a person can check: "41.7 batches/s x 1.2 / 9.8 a
-/// worker = 5.11: 6 workers; 4 are there". The line also says why a figure is not what the
-/// arithmetic gives, and what is not known yet.
+/// worker = 5.11: 6 workers; 4 are there". The line also says why a figure differs from the
+/// arithmetic, and which number is not known yet.
 std::string ArithmeticOf(const DesiredFigure& figure);
 
 class DesiredWorkers {
  public:
-  /// `reserve`: by which part supply shall exceed demand, 0 or more.
+  /// `reserve`: the part by which supply shall exceed demand, 0 or more.
   explicit DesiredWorkers(double reserve) : reserve_(reserve) {}
 
-  /// REQUIRES: `now` is not before the last look.
-  void Look(Time now, const FleetSnapshot& look);
+  /// REQUIRES: `now` is not before the last snapshot.
+  void Update(Time now, const FleetSnapshot& snapshot);
 
   bool has_looked() const { return looks_ > 0; }
-  /// Whether the first look is less than SteadyFigure::kRiseAfter ago, or has not come: workers of
-  /// an earlier dispatcher may still come back to this one. Figures are too low then, and must not
-  /// be acted on.
+  /// Whether the first snapshot is less than SteadyFigure::kRiseAfter ago, or has not come: workers
+  /// of an earlier dispatcher may still come back to this one. Figures are too low then, and must
+  /// not be acted on.
   bool is_settling() const { return fleet_.figure.settling; }
-  /// The figure of a job that had sessions at the last look; otherwise null.
+  /// The figure of a job that had sessions in the last snapshot; otherwise null.
   const DesiredFigure* Find(const std::string& job) const;
   /// The figures of all these jobs, by name.
   std::map<std::string, DesiredFigure> Jobs() const;
   /// The figure for all jobs together: their fractional needs are added, and rounded up once. Jobs
-  /// whose demand is not known do not count, unless all are such.
+  /// of unknown demand do not count, unless the demand of all jobs is unknown.
   const DesiredFigure& fleet() const { return fleet_.figure; }
 
  private:
   struct Watched {
     DesiredFigure figure;
     SteadyFigure steady;
-    std::uint64_t seen = 0;  // at which look
+    std::uint64_t seen = 0;  // number of the snapshot
   };
   struct Loop {
     LoopDemand demand;
@@ -79,7 +78,7 @@ class DesiredWorkers {
 
   /// Returns how many workers are present.
   std::uint32_t LookAtSuppliers(const FleetSnapshot& look);
-  void LookAtLoops(const FleetSnapshot& look);
+  void UpdateLoops(const FleetSnapshot& snapshot);
   void Reconcile(Watched& watched, Time now, std::uint32_t present) const;
 
   const double reserve_;

@@ -1,6 +1,6 @@
-// All that a dispatcher knows. It changes only through Apply, one update at a time. So every change
-// has a name, and a log of updates that is applied to empty facts gives the same facts again.
-// The decisions are made in dispatcher_machine.h.
+// The facts that a dispatcher knows. They change only through Apply, one update at a time. So every
+// change has a name, and a log of updates that is applied to empty facts gives the same facts
+// again. The decisions are made in dispatcher_machine.h.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -38,7 +38,7 @@ class DispatcherFacts {
   /// Records that are on disk.
   const std::map<std::string, v1::JobRecord>& records() const { return records_; }
   const std::map<std::string, RecordWrite>& writes() const { return writes_; }
-  /// How the ranks of a job have ended that have no session any more, by RankOfJob.
+  /// How ranks of a job that have no session any more have ended, by RankOfJob.
   const std::map<std::string, v1::JobEnd>& EndsOf(const std::string& job) const;
 
   const StreamFacts* FindStream(StreamId id) const;
@@ -46,14 +46,14 @@ class DispatcherFacts {
   const ColumnFacts* FindColumns(const std::string& key) const;
   const SessionFacts* FindSession(Number id) const;
   const SessionFacts* FindSessionByNonce(const std::string& nonce) const;
-  /// The number of the ended session that had this nonce; unset if none is remembered. Only the
+  /// The number of the ended session that had this nonce; unset if it is not remembered. Only the
   /// last kEndedKept ended sessions are remembered.
   Number EndedNumber(const std::string& nonce) const;
   const Worker* FindWorker(Number id) const;
   const Worker* FindWorkerByNonce(const std::string& nonce) const;
   const v1::JobRecord* FindRecord(const std::string& job) const;
-  /// The name of the peer that began the job, as long as the job has not ended; empty if nobody was
-  /// asked, or if there is no such job.
+  /// The name of the peer that began the job, as long as the job has not ended; empty if names are
+  /// not proved, or if there is no such job.
   std::string OwnerOf(const std::string& job) const;
   /// Whether a job's record is of an earlier term and says that the job is live.
   bool IsInherited(const std::string& job) const;
@@ -65,9 +65,9 @@ class DispatcherFacts {
   const std::set<Number>& LiveSessionsOf(const std::string& job) const;
   /// The numbers of the sessions, live and waiting, that have the job, rank and replica of `hello`.
   const std::set<Number>& SessionsOfRank(const v1::Hello& hello) const;
-  /// An operator has ended the sessions of the job up to this number; unset if none has.
+  /// An operator has ended the sessions of the job up to this number; unset if no operator has.
   Number TurnedOut(const std::string& job) const;
-  /// Why a write of a record has failed that is still to be repeated; ok if there is none.
+  /// Why a write of a record that is still to be repeated has failed; ok if there is no such write.
   Status StoreError() const;
 
   /// The main facts as text, to compare two states.

@@ -301,8 +301,8 @@ Actions DispatcherMachine::OnTick(Moment now) {
   if (round_ends) plans_.Tend();
   Heartbeat();
   if (round_ends) {
-    desired_workers_.Look(transition_.now(),
-                          LookAtFleet(facts(), transition_.now(), transition_.options()));
+    desired_workers_.Update(transition_.now(),
+                            SnapshotFleet(facts(), transition_.now(), transition_.options()));
   }
   return End();
 }

@@ -1,5 +1,5 @@
 // The dispatcher: admits sessions to jobs, names the workers that may build for each of them, and
-// tells workers which plans to keep. docs/internals/protocol.md has the rules.
+// sends workers the plans to keep. docs/internals/protocol.md has the rules.
 //
 // It is a single-threaded state machine: events in, actions out. It reads no clock and touches no
 // network, disk or thread, so that a simulator can run it through thousands of histories. Every
@@ -13,9 +13,9 @@
 //
 // Its parts decide. Admission brings a session from Hello to Welcome, with the help of PlanRequests
 // and JobRecords. Reports answers consumers, WorkerLists sends them their lists, Fleet answers
-// workers, and Sessions tells consumers all the rest. The parts share a Transition. DesiredWorkers
-// only looks at the facts, for status and metrics. This class handles streams, terms and time
-// itself, and then calls the parts.
+// workers, and Sessions sends consumers all other messages. The parts share a Transition.
+// DesiredWorkers only reads the facts, for status and metrics. This class handles streams, terms
+// and time itself, and then calls the parts.
 //
 // Not thread-safe.
 #pragma once
@@ -41,8 +41,8 @@ namespace millrace {
 
 class DispatcherMachine {
  public:
-  /// Makes the dispatcher of a term that its store has committed. `records` are those that the
-  /// store holds. `watch`, if set, sees every update before it is applied.
+  /// Makes the dispatcher of a term that its store has committed. `records` are the records in the
+  /// store. `watch`, if set, sees every update before it is applied.
   DispatcherMachine(const DispatcherOptions& options, std::uint64_t term,
                     std::vector<v1::JobRecord> records, Moment now,
                     const std::function<void(const Update&)>& watch = nullptr);
@@ -52,11 +52,12 @@ class DispatcherMachine {
   // --- Events ---
   /// A dataset of this host has been opened, with its file list, or could not be opened.
   Actions OnDataset(const std::string& id, const v1::DatasetState& dataset, Moment now);
-  /// `peer`: the name that it has proved; empty if it was not asked.
+  /// `peer`: the name that it has proved; empty if names are not proved.
   Actions OnStreamOpened(StreamId stream, bool of_worker, Moment now, std::string peer = {});
   Actions OnStreamClosed(StreamId stream, Moment now);
   Actions OnAttach(StreamId stream, v1::AttachRequest request, Moment now);
-  /// The adapter has refused this hello, because its peer lacks a right. Only people are told.
+  /// The adapter has refused this hello, because its peer lacks a right. It is only noted for
+  /// people.
   Actions OnHelloRefused(const v1::Hello& hello, const Status& why, Moment now);
   Actions OnWork(StreamId stream, const v1::WorkRequest& request, Moment now);
   Actions OnTick(Moment now);
@@ -68,7 +69,7 @@ class DispatcherMachine {
   /// have them are asked.
   Actions OnPluginsMissing(const std::string& key, const std::vector<std::string>& plugins,
                            Moment now);
-  /// The fourth one: data of this host are damaged. Workers are asked for the plan of a job that
+  /// The fourth answer: data of this host are damaged. Workers are asked for the plan of a job that
   /// has begun. `named`: the datasets and plugins of the pipeline, as NamedBy of a PlanCompiler.
   Actions OnDataDamaged(const std::string& key, const Status& why,
                         const std::vector<std::string>& named, Moment now);
@@ -77,9 +78,9 @@ class DispatcherMachine {
   Actions OnRecordCommitted(const v1::JobRecord& record, const Status& status, Moment now);
 
   // --- Requests of operators ---
-  // `actions` is set to what a request causes. A dispatcher that has stepped down answers
+  // `actions` is set to the effects of a request. A dispatcher that has stepped down answers
   // Unavailable.
-  /// NotFound, with the workers that there are; FailedPrecondition if several have the name.
+  /// NotFound, with the known workers; FailedPrecondition if several have the name.
   Result<v1::DrainWorkerResponse> DrainWorker(const v1::DrainWorkerRequest& request, Moment now,
                                               Actions& actions);
   /// Takes a drain back. The same errors; FailedPrecondition also if the worker does not drain.
@@ -95,13 +96,13 @@ class DispatcherMachine {
   const DispatcherFacts& facts() const { return transition_.facts(); }
   /// The last events of this term.
   const EventLog& events() const { return transition_.events(); }
-  /// Not ok if this dispatcher's term is over: another one exists, and this one serves nobody any
-  /// more.
+  /// Not ok if this dispatcher's term is over: another dispatcher exists, and this one serves
+  /// nobody any more.
   const Status& stepped_down() const { return stepped_down_; }
-  /// The term of that other one; 0 if only the store has said that there is one.
+  /// The term of that other dispatcher; 0 if only the store has reported it.
   std::uint64_t seen_term() const { return seen_term_; }
 
-  /// How many workers jobs need. It is looked at once in every round of heartbeats.
+  /// The number of workers that jobs need. It is updated once in every round of heartbeats.
   const DesiredWorkers& desired_workers() const { return desired_workers_; }
 
   /// Why no worker can build for this session now; empty if one can.
@@ -110,14 +111,14 @@ class DispatcherMachine {
   }
 
  private:
-  /// Finishes an event: settles jobs, tells workers and consumers, and returns the actions.
+  /// Finishes an event: reconciles jobs, notifies workers and consumers, and returns the actions.
   Actions End();
   void Hear(StreamId stream, v1::AttachRequest request);
   void Greet(StreamId stream, const v1::Hello& hello);
   /// Closes the stream of a peer whose message breaks the protocol's rules.
   void Refuse(StreamId stream, const Status& why);
   void HearWorker(StreamId stream, const v1::WorkRequest& request);
-  /// Tells the peers whose turn it is that this dispatcher lives.
+  /// Sends heartbeats to the peers whose turn it is.
   void Heartbeat();
   /// Closes the streams whose first message has not come in time.
   void CloseLateHandshakes();

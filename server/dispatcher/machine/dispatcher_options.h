@@ -1,4 +1,4 @@
-// Times and limits of a dispatcher. The defaults are the protocol's; tests shorten some.
+// Times and limits of a dispatcher. The defaults are the protocol's values; tests shorten some.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct DispatcherOptions {
   Duration worker_silence = std::chrono::seconds(3);  // a worker silent this long leaves all lists
   Duration worker_timeout = std::chrono::seconds(60);  // a worker silent this long is forgotten
   Duration list_every =
-      std::chrono::milliseconds(250);  // a consumer is told of a changed list at most so often
+      std::chrono::milliseconds(250);  // a consumer gets a changed list at most so often
   Duration plan_linger =
       std::chrono::minutes(10);              // workers keep a plan this long after its last job
   Duration retry = std::chrono::seconds(2);  // between two tries of a store or compiler
@@ -39,7 +39,7 @@ struct DispatcherOptions {
   std::uint32_t max_pipeline_bytes = 65'536;
   std::uint32_t max_records = 1000;  // ended jobs kept in memory
 
-  double reserve = 0.2;  // by which part the workers asked for can make more than loops would take
+  double reserve = 0.2;  // the part by which requested workers exceed the loops' demand
 };
 
 }  // namespace millrace

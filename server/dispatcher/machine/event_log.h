@@ -1,9 +1,9 @@
-// The last events of a dispatcher: what an operator would want to know of the time before he
-// looked, in sentences. Decisions never depend on it. docs/reference/status.md lists the kinds.
+// The last events of a dispatcher, in sentences for an operator. Decisions never depend on it.
+// docs/reference/status.md lists the kinds.
 //
-// It is bounded, and no burst drives out the rest. Events of one kind that come within kTogether
-// are one event, with a count. If there are too many events, the oldest of the kind that has most
-// goes.
+// It is bounded, and no burst drives out the rest. Events of one kind within kTogether are one
+// event, with a count. If there are too many events, the oldest event of the most frequent kind is
+// dropped.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -61,9 +61,9 @@ std::string_view EventKindName(EventKind kind);
 struct NewEvent {
   EventKind kind;
   std::string text;         // a sentence; if it has no full stop at its end, it gets one
-  std::string job = {};     // empty: it is about none
-  std::string peer = {};    // worker or consumer that it is about; empty: none
-  std::uint32_t count = 1;  // of how many things it tells
+  std::string job = {};     // empty: it is about no job
+  std::string peer = {};    // worker or consumer that it is about; may be empty
+  std::uint32_t count = 1;  // number of things that it reports
 };
 
 struct PastEvent {
@@ -74,24 +74,23 @@ struct PastEvent {
 
 class EventLog {
  public:
-  /// Events of one kind and job that come within this time after the first are counted in one.
+  /// Events of one kind and job within this time after the first are counted as one.
   static constexpr Duration kTogether = std::chrono::seconds(10);
   /// So many jobs have events of their own, of one kind and in that time. The events of further
-  /// jobs are counted in one that names no job.
+  /// jobs are counted in one event that names no job.
   static constexpr std::size_t kJobsApart = 4;
 
   void Add(NewEvent event, Time now);
-  /// Takes the job's name from its events, because a job of this name begins that may be somebody
-  /// else's.
+  /// Takes the job's name from its events, because another owner's job of this name may begin.
   void DetachJob(const std::string& job);
 
   /// The oldest first; at most kMaxEvents.
   const std::deque<PastEvent>& events() const { return events_; }
 
  private:
-  /// The event that counts others of this kind and job now; nullptr if there is none.
+  /// The event that counts further events of this kind and job now; nullptr if there is none.
   PastEvent* Open(EventKind kind, const std::string& job, Time now);
-  /// How many events of the kind count others now.
+  /// Number of events of the kind that count others now.
   std::size_t CountOpen(EventKind kind, Time now) const;
   void DropOne();
 

@@ -1,4 +1,4 @@
-// Events that reports tell of, and how events name workers and consumers.
+// Events from reports, and how events name workers and consumers.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -18,14 +18,14 @@ std::string WorkerSubject(const v1::WorkRequest& worker);
 std::string ConsumerSubject(const v1::Hello& hello);
 
 /// The news in a worker's report: that it drains, or drains no more, that a dataset or a plan
-/// failed, and how its tuning went on. `worker` is as it was before. REQUIRES: the report is
+/// failed, and the steps of its tuning. `worker` is as it was before. REQUIRES: the report is
 /// Trimmed.
 std::vector<NewEvent> EventsOf(const Worker& worker, const v1::WorkRequest& report);
 
 /// Likewise for a session's report: that two copies of a batch differed, and its tuning.
 std::vector<NewEvent> EventsOf(const SessionFacts& session, const v1::Report& report);
 
-/// Tells of the steps that a consumer has taken back from workers since its last report, with the
+/// Events for the steps that a consumer has taken back from workers since its last report, with the
 /// workers that have failed it since.
 std::vector<NewEvent> MovedSteps(const SessionFacts& session, const v1::Report& report,
                                  const std::map<Number, Worker>& workers);

@@ -29,8 +29,8 @@ using StreamId = std::uint64_t;
 
 /// A plan that sessions have asked for. They ask for it by the text of a pipeline.
 struct RequestedPlan {
-  /// kLacksColumns: columns that it reads have to be measured first. kAsking: a worker has to compile
-  /// it, because this host lacks plugins, or its data are damaged.
+  /// kLacksColumns: columns that it reads have to be measured first. kAsking: a worker has to
+  /// compile it, because this host lacks plugins, or its data are damaged.
   enum class Phase { kCompiling, kReady, kRetrying, kLacksColumns, kAsking };
 
   std::string key;  // the PlanKey of `pipeline`
@@ -38,13 +38,13 @@ struct RequestedPlan {
   Phase phase = Phase::kCompiling;
   std::shared_ptr<const PlanFacts> facts;  // set if ready
   std::string fingerprint;                 // as text; set if ready
-  Status error;                            // of the last try; ok if none has failed
+  Status error;                            // of the last try; ok if no try has failed
   Time retry_at;                           // when to try again, if retrying
   Time used;                               // when a session last needed it
   std::string lacks;                       // key of the columns that it lacked at the last try
   std::vector<std::string> plugins;        // as datasets, that this host lacked at the last try
-  Status damage;                           // of this host's data at the last try, if it was asked
-                                           // for that; then `plugins` has all that it names
+  Status damage;                           // of this host's data at the last try, if workers are
+                                           // asked for it; `plugins` then has all named ones
   std::string question;                    // the name under which workers are asked, if asking
   Time asked;                              // when they were asked first under this name
 };
@@ -80,10 +80,10 @@ struct FailingWorker {
 /// The list of workers that a live session may ask.
 struct ListFacts {
   ListSize size;
-  // Of the list that was sent last:
-  std::uint64_t number = 0;  // 0: none was
+  // About the list that was sent last:
+  std::uint64_t number = 0;  // 0: no list was sent
   std::vector<Number> members;
-  std::uint64_t digest = 0;  // of all that it says of them
+  std::uint64_t digest = 0;  // of its entries for them
   Time sent;
 };
 
@@ -95,16 +95,16 @@ struct SessionFacts {
   std::optional<SessionPlan> plan;
   bool live = false;         // it has had a Welcome from this dispatcher
   bool live_before = false;  // it has had a Welcome from this dispatcher or an earlier one
-  std::string owner;         // name of its peer; empty: it was not asked
+  std::string owner;         // name of its peer; empty: not proved
   StreamId stream = 0;
   Time opened;
   Time admitted;
   Time heard;                              // when its last message came
-  std::optional<Time> held_up;             // since when it waits for others that hold its job
-  std::string why;                         // what it waits for, as it was last told
+  std::optional<Time> held_up;             // since when it waits for holders of its job
+  std::string why;                         // why it waits, as last sent to it
   std::optional<v1::Report> report;        // its last one, without tuning
-  std::optional<v1::Report> early_report;  // one that came before this dispatcher admitted it
-  v1::Tuning tuning;                       // the last one that it told
+  std::optional<v1::Report> early_report;  // a report that came before this dispatcher admitted it
+  v1::Tuning tuning;                       // the last one that it sent
   Time tuning_told;
   ListFacts list;
   Time waited;  // when its waits for workers were last seen to grow
@@ -128,13 +128,13 @@ struct SessionFacts {
 struct Worker {
   Number id;
   v1::WorkRequest report;  // without file lists and tuning
-  v1::Tuning tuning;       // the last one that it told
+  v1::Tuning tuning;       // the last one that it sent
   Time tuning_told;
   std::set<std::string> ready;  // fingerprints of its ready plans
   bool loopback = false;        // whether only its own host reaches its address
   StreamId stream = 0;
   Time heard;
-  bool drained = false;    // an operator has told it to drain
+  bool drained = false;    // an operator has drained it
   bool undrained = false;  // an operator has taken that back, and it does not say so yet
   /// The first difference between the worker's copy of a dataset and the dispatcher's copy.
   struct Difference {
@@ -151,7 +151,7 @@ struct RecordWrite {
   bool outstanding = false;  // the store has not answered yet
   Status error;              // of the last try
   Time retry_at;             // when to try again, if there is an error
-  v1::JobRecord record;      // the one that could not be written
+  v1::JobRecord record;      // the record that could not be written
   bool unknown = false;      // some try that failed may still have written it
 };
 
@@ -159,7 +159,7 @@ struct StreamFacts {
   bool of_worker = false;
   Time opened;
   Number owner;      // a session or worker; unset before the first message
-  std::string peer;  // the name that the peer has proved; empty: it was not asked
+  std::string peer;  // the name that the peer has proved; empty: not proved
 };
 
 /// The fingerprints of the plans that a worker reports as ready.

@@ -1,4 +1,5 @@
-// The workers: who they are, which plans they have to keep, and whose datasets differ from ours.
+// The workers: their identities, the plans that they have to keep, and their datasets that differ
+// from ours.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -14,7 +15,7 @@ namespace millrace {
 
 class Fleet {
  public:
-  /// Both have to outlive it. `columns` gets what workers have measured.
+  /// Both have to outlive it. `columns` gets the ranges that workers have measured.
   Fleet(Transition& transition, ColumnWork& columns)
       : transition_(transition),
         facts_(transition.facts()),
@@ -24,17 +25,16 @@ class Fleet {
   /// Takes a worker's report. REQUIRES: `request` passed CheckWorkRequest, and names no number or
   /// term of another dispatcher; the stream is open.
   void OnReport(StreamId stream, const v1::WorkRequest& request);
-  /// Tells all workers which plans they have to keep, and what they have to measure.
+  /// Sends all workers the plans that they have to keep, and the ranges that they have to measure.
   void RespondAll();
-  /// Drains a worker, by its name, number or address. NotFound, with the workers that there are;
+  /// Drains a worker, by its name, number or address. NotFound, with the known workers;
   /// FailedPrecondition if several have the name.
   Result<v1::DrainWorkerResponse> Drain(const std::string& name);
   /// Takes a drain back. The same errors; FailedPrecondition also if the worker does not drain.
   Result<v1::UndrainWorkerResponse> Undrain(const std::string& name);
   /// Forgets the workers that have been silent for too long.
   void Tick();
-  /// Tells a worker that this dispatcher lives. It is also told which plans it has to keep, if it
-  /// does not have just these.
+  /// Sends a worker a heartbeat, with the plans that it has to keep if it does not have just these.
   void Heartbeat(const Worker& worker);
 
  private:
@@ -49,7 +49,7 @@ class Fleet {
   void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
                         v1::WorkResponse& response) const;
   void Drop(Number id);
-  /// Notes that workers say nothing any more.
+  /// Notes that workers are silent.
   void NoteLost(const std::vector<Number>& ids);
 
   Transition& transition_;

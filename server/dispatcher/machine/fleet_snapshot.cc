@@ -24,8 +24,8 @@ WorkerTotals TotalsOf(const Worker& worker) {
 
 }  // namespace
 
-FleetSnapshot LookAtFleet(const DispatcherFacts& facts, Time now,
-                          const DispatcherOptions& options) {
+FleetSnapshot SnapshotFleet(const DispatcherFacts& facts, Time now,
+                            const DispatcherOptions& options) {
   FleetSnapshot look;
   look.loops.reserve(facts.sessions().size());
   for (const auto& [id, session] : facts.sessions()) {

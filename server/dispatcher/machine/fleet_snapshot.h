@@ -30,8 +30,9 @@ struct FleetSnapshot {
   std::vector<Supplier> suppliers;
 };
 
-/// Looks at the facts. Of the replicas of a rank, which all read the same batches, only replica 0
-/// counts. The look is valid until the facts change.
-FleetSnapshot LookAtFleet(const DispatcherFacts& facts, Time now, const DispatcherOptions& options);
+/// Takes a snapshot of the facts. The replicas of a rank all read the same batches, so only replica
+/// 0 counts. The snapshot is valid until the facts change.
+FleetSnapshot SnapshotFleet(const DispatcherFacts& facts, Time now,
+                            const DispatcherOptions& options);
 
 }  // namespace millrace

@@ -1,9 +1,9 @@
-// Turns of streams to be told that the dispatcher lives. Everybody is told once a period. The turns
-// are spread over the period: a thousand messages at once would hold up all events after them.
+// Turns of streams to get a heartbeat. Each stream gets one once a period. The turns are spread
+// over the period: a thousand messages at once would hold up all events after them.
 //
 // A round takes a period and goes through the streams by their numbers. Newer streams have higher
-// numbers, so one that opens during a round still has its turn in it. A stream's turn comes once a
-// period if streams neither open nor close, and within two periods in any case.
+// numbers, so a stream that opens during a round still has its turn in it. A stream's turn comes
+// once a period if streams neither open nor close, and within two periods in any case.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -25,7 +25,7 @@ class HeartbeatRound {
   /// Whether the round ends with the next Take.
   bool Ends(Time now) const { return now - began_ >= period_; }
   /// Takes the streams whose turn has come since the last Take, in order. If the round ends, these
-  /// are all that are left of it, and the next round begins.
+  /// are all its remaining streams, and the next round begins.
   std::vector<StreamId> Take(const std::map<StreamId, StreamFacts>& streams, Time now);
 
  private:

@@ -1,4 +1,4 @@
-// Checks of what peers say, with messages for people about what is wrong. Pure functions.
+// Checks of messages of peers, with errors for people. Pure functions.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ Status CheckSameSession(const SessionFacts& session, const v1::Hello& hello);
 /// Checks the fields of a worker's report. InvalidArgument says what is wrong.
 Status CheckWorkRequest(const v1::WorkRequest& request);
 
-/// Checks the cursor, world size and start of a session against its plan, and computes what Welcome
-/// says. FailedPrecondition if the cursor belongs to another order: it names the half of the
+/// Checks the cursor, world size and start of a session against its plan, and computes the content
+/// of Welcome. FailedPrecondition if the cursor belongs to another order: it names the half of the
 /// fingerprint that differs. `cursor_canonical` is the canonical text of the cursor's pipeline, or
 /// empty if that is not known.
 Result<SessionPlan> PlanForSession(const v1::Hello& hello, const RequestedPlan& plan,
@@ -35,7 +35,7 @@ Status CheckReportSize(const v1::Report& report);
 /// Cuts the texts that are for people, and drops the fields that this version does not know. A
 /// report has to stay small, because it is kept for as long as its session.
 void Trim(v1::Report& report);
-/// The same for a worker's report. The lists of files are dropped too: they are not kept.
+/// Trims a worker's report. The lists of files are dropped too: they are not kept.
 v1::WorkRequest Trimmed(const v1::WorkRequest& request);
 
 /// The options in which two canonical texts differ: "batch.size=512 there, 256 here; …", at most 8.
@@ -48,7 +48,7 @@ std::string FirstDifference(const v1::DatasetState& here, const v1::DatasetState
 /// Whether the two sessions may be live in one job at the same time.
 bool Compatible(const SessionFacts& a, const SessionFacts& b);
 
-/// Whether two host ids are the same. False if a peer did not say its own.
+/// Whether two host ids are the same. False if a peer did not send its own.
 inline bool SameHost(std::string_view a, std::string_view b) { return !a.empty() && a == b; }
 
 }  // namespace millrace

@@ -12,18 +12,18 @@
 
 namespace millrace {
 
-/// What the lists of consumers say of workers.
+/// The use of workers by the lists of consumers.
 class ListUse {
  public:
   void Add(const SessionFacts& session, const std::map<Number, Worker>& workers);
-  /// Why some threads of the worker idle, once all sessions were added; empty if none does.
+  /// Why some threads of the worker idle, once all sessions were added; empty if all are busy.
   std::string IdleWhy(const Worker& worker, Time now, const DispatcherOptions& options) const;
 
  private:
   struct Place {
     bool used = false;      // a consumer that asks has it in use
     bool behind = false;    // a consumer that asks uses only members before it
-    bool off_host = false;  // likewise, and those begin with one of the consumer's own host
+    bool off_host = false;  // likewise, and the first one is of the consumer's host
   };
   std::unordered_map<Number, Place> listed_;  // workers that are in any list
   std::map<std::string, bool> plans_;         // of live sessions; whether one of them asks

@@ -20,11 +20,11 @@ class JobRecords {
   /// world size.
   bool IsOnDisk(const SessionFacts& session) const;
   /// Begins to write the record of a job that `session` begins, unless that has to wait. Returns
-  /// what the session waits for; never empty.
-  /// REQUIRES: the session has its plan, and its record is not on disk.
+  /// why the session waits; never empty. REQUIRES: the session has its plan, and its record is not
+  /// on disk.
   std::string Write(const SessionFacts& session);
-  /// Writes that a job without sessions has ended. A write that failed is forgotten if it cannot
-  /// have left anything on disk, or if there are more writes than max_jobs.
+  /// Writes that a job without sessions has ended. A failed write is forgotten if it cannot have
+  /// left anything on disk, or if there are more writes than max_jobs.
   void WriteEnd(const std::string& job);
   /// Takes the answer to a CommitRecord. REQUIRES: the store did not refuse this dispatcher's term.
   void OnCommitted(const v1::JobRecord& record, const Status& status);
@@ -35,7 +35,7 @@ class JobRecords {
   /// Whether sessions of an earlier term may still return to the job.
   bool MayComeBack(const std::string& job) const;
   bool MayWrite(const std::string& job) const;
-  /// Notes that the store fails, or that it works again; each of them once.
+  /// Notes that the store fails, or that it works again, each once.
   void NoteStore();
 
   Transition& transition_;

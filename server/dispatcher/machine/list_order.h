@@ -1,11 +1,11 @@
 // The order of the workers of a consumer's list.
 //
-// Workers of the consumer's own host come first. Otherwise the order is that of rendezvous hashing
+// Workers of the consumer's own host come first. Otherwise the order follows rendezvous hashing
 // (Thaler and Ravishankar, 1998), so that a consumer keeps its workers when others come and go. The
 // hash is XXH3-64 of the text `KEY/TERM.N`, with the worker's number; the highest comes first. KEY
-// names what the session reads, `FINGERPRINT/WORLD/RANK`: sessions that need the same batches,
-// which a worker builds once for all of them, have the same order. A plan with block orders over
-// unmapped data has the same order for all ranks, whose windows overlap; its KEY is `FINGERPRINT`.
+// names the session's batches, `FINGERPRINT/WORLD/RANK`: sessions that need the same batches, which
+// a worker builds once for all of them, have the same order. A plan with block orders over unmapped
+// data has the same order for all ranks, whose windows overlap; its KEY is `FINGERPRINT`.
 //
 // Free functions and values; thread-compatible.
 #pragma once
@@ -22,7 +22,7 @@ struct ListPlace {
   std::uint64_t hash = 0;
   Number worker;
 
-  /// Whether this one comes first.
+  /// Whether `a` comes first.
   friend bool operator<(const ListPlace& a, const ListPlace& b);
   friend bool operator==(const ListPlace&, const ListPlace&) = default;
 };

@@ -1,4 +1,4 @@
-// How many members a consumer's list may have.
+// The number of members that a consumer's list may have.
 //
 // Plain data; part of the dispatcher's facts. Not thread-safe.
 #pragma once
@@ -19,12 +19,12 @@ std::uint32_t BaseListSize(std::uint64_t workers, double consumers);
 /// It grows at once, and shrinks when fewer members have sufficed for some time.
 class ListSize {
  public:
-  /// Members at the end that were not needed for so long leave.
+  /// Members at the end leave if they were not needed for this long.
   static constexpr Duration kKeep = std::chrono::seconds(60);
   /// A size doubles at most so often.
   static constexpr Duration kDoubleEvery = std::chrono::seconds(1);
 
-  /// So many members are needed now. REQUIRES: `now` is not before that of the last call.
+  /// Notes that `members` are needed now. REQUIRES: `now` is not before the last call's `now`.
   void Need(std::uint32_t members, Time now);
   bool MayDouble(Time now) const;
   /// REQUIRES: MayDouble.

@@ -1,5 +1,5 @@
-// Rates from what loops and workers report: what a loop would take if it never waited, and what a
-// worker can make.
+// Rates from the reports of loops and workers: the demand of a loop if it never waited, and the
+// rate of a worker.
 //
 // Not thread-safe.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-/// What a training loop has reported.
+/// The report of a training loop.
 struct LoopTotals {
   Time at;                    // when it came
   std::uint64_t batches = 0;  // that the loop has taken since its session began
@@ -20,9 +20,9 @@ struct LoopTotals {
   double step_seconds = 0;    // mean of its last steps, without waits; 0: not known yet
 };
 
-/// The batches a second that a training loop takes if it never waits: one in the time of a step. A
-/// step under way that takes longer than the mean counts too, so that a loop that does something
-/// else for minutes wants next to nothing.
+/// The batches per second that a training loop takes if it never waits: one in the time of a step.
+/// A step under way that takes longer than the mean counts too, so that the demand of a loop that
+/// does something else for minutes is almost 0.
 class LoopDemand {
  public:
   /// Totals that are not newer than the last ones are ignored.
@@ -41,11 +41,11 @@ class LoopDemand {
 struct WorkerTotals {
   Time at;                    // when they came
   std::uint64_t built = 0;    // batches
-  double build_seconds = 0;   // of builder threads, all stages together, those in Python too
+  double build_seconds = 0;   // of builder threads, all stages together, also in Python
   std::uint32_t threads = 1;  // that build
 };
 
-/// The batches a second that a worker could build: its threads, divided by the mean time of a
+/// The batches per second that a worker could build: its threads, divided by the mean time of a
 /// build. Builds of the last half minute or so count most.
 class WorkerRate {
  public:
@@ -57,7 +57,7 @@ class WorkerRate {
  private:
   std::optional<WorkerTotals> last_;
   double seconds_per_batch_ = 0;  // of one thread; 0: not known yet
-  // Sums over the past, in which a second counts less the longer it is ago.
+  // Sums over the past, in which older seconds count less.
   double built_ = 0;
   double build_seconds_ = 0;
 };

@@ -1,4 +1,4 @@
-// The workers that may measure columns, and what is said of them. Pure functions.
+// The workers that may measure columns, and messages about them. Pure functions.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ bool MayMeasure(const Worker& worker, const ColumnFacts& columns, Time now,
 std::string DescribeMeasuring(const ColumnFacts& columns, const std::map<Number, Worker>& workers,
                               Time now, const DispatcherOptions& options);
 
-/// Not ok, with each worker's reason, if some have failed for good and no other may measure, now or
-/// later.
+/// Not ok, with each worker's reason, if some have failed for good and no other worker may measure,
+/// now or later.
 Status CheckMeasurers(const ColumnFacts& columns, const std::map<Number, Worker>& workers);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What workers have of the datasets that a plan needs.
+// Workers' data for the datasets that a plan needs.
 //
 // Free functions over facts; thread-safe.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// What a worker reports under a dataset's id, from best to worst for a plan over that dataset.
+/// A worker's data under a dataset's id, from best to worst for a plan over that dataset.
 enum class DataState : std::uint8_t {
   kSame,      // the plan's data
   kIndexing,  // data that it does not know yet
@@ -23,7 +23,7 @@ DataState StateOf(const v1::WorkRequest& report, const PlanDataset& dataset);
 /// The worst of the states of a plan's datasets: a worker serves the plan only with all of them.
 DataState WorstDataState(const v1::WorkRequest& report, const PlanFacts& plan);
 
-/// Why a worker has not all datasets of a plan, or what is wrong with them: it names those that its
+/// Why a worker lacks datasets of a plan, or how they are wrong: it names datasets that its
 /// configuration lacks, or the first one that is damaged, is being indexed or differs. Empty if
 /// nothing is missing.
 std::string MissingDataWhy(const Worker& worker, const PlanFacts& plan);

@@ -17,8 +17,8 @@ namespace millrace {
 
 class PlanRequests {
  public:
-  /// All have to outlive it. `sessions` has to end the sessions whose plan cannot be compiled, and
-  /// `columns` has the columns measured that plans lack.
+  /// All have to outlive it. `sessions` ends the sessions whose plan cannot be compiled, and
+  /// `columns` has missing columns measured.
   PlanRequests(Transition& transition, Sessions& sessions, ColumnWork& columns)
       : transition_(transition),
         facts_(transition.facts()),
@@ -40,9 +40,9 @@ class PlanRequests {
   /// go on with the workers. Other plans are refused.
   void OnDataDamaged(const std::string& key, const Status& why,
                      const std::vector<std::string>& named);
-  /// Takes what a worker answers to such questions.
+  /// Takes a worker's answers to such questions.
   void OnAnswers(const v1::WorkRequest& request);
-  /// Compiles the plans again that lacked columns. Call it before the columns are forgotten.
+  /// Compiles plans again that lacked these columns. Call it before the columns are forgotten.
   void OnColumnsKept(const std::string& columns);
   /// Takes the digest that a dataset of this host has now.
   void OnDataset(const std::string& dataset, const std::string& digest);
@@ -52,21 +52,21 @@ class PlanRequests {
 
  private:
   void RequestAgain(const std::string& key);
-  /// Puts a question to the workers that have `named`. `damage`: OK if this host lacks them.
+  /// Asks the workers that have `named`. `damage`: OK if this host lacks them.
   void Ask(const std::string& key, const std::vector<std::string>& named, const Status& damage);
   /// Whether a job that an earlier dispatcher began has this plan.
   bool BeganBefore(const std::string& key) const;
   /// Fingerprints in the records of jobs that have begun with a plan and have not ended.
   std::set<std::string> FingerprintsOf(const std::string& key) const;
-  /// Whether a worker's answer is the plan of the jobs that have begun with it. If none has within
-  /// the time in which workers come back, any is.
+  /// Whether a worker's answer is the plan of the jobs that have begun with it. If no such answer
+  /// comes while workers come back, any answer will do.
   bool IsOfItsJobs(const RequestedPlan& plan, const v1::PlanAnswer& answer) const;
   /// Forgets a plan that a worker has compiled, if no session uses it and no worker has its data
   /// any more.
   void ForgetIfStale(const std::string& key);
   /// Forgets a plan that cannot be compiled, and ends the sessions that ask for it.
   void Refuse(const std::string& key, const Status& why);
-  /// Settles the jobs of the sessions that ask for a plan. Returns these sessions.
+  /// Marks the jobs of the sessions that ask for a plan. Returns these sessions.
   std::vector<Number> MarkAsking(const std::string& key);
   /// Forgets plans that no session needs, if they belong to another state of the dataset. A session
   /// that asks for one of them later gets a plan of the new state.

@@ -20,7 +20,7 @@ Status CheckTries(const std::map<Number, Worker>& workers, const SessionFacts& s
 /// waits for one. Not ok if some workers could serve the plan, but each of them fails the session
 /// for good, or has failed to build one batch with the code of a user. The message then has the
 /// reasons with the workers. The code is DataLoss if files are damaged or a user's code fails,
-/// otherwise that of the refusal.
+/// otherwise the code of the refusal.
 Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFacts& session,
                       Time now, const DispatcherOptions& options);
 

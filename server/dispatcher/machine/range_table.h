@@ -1,4 +1,4 @@
-// Which ranges of examples are measured, which a worker has been given, and which are open.
+// Which ranges of examples are measured, given to a worker, or open.
 //
 // Plain data. Not thread-safe.
 #pragma once
@@ -19,11 +19,11 @@ class RangeTable {
 
   std::uint64_t examples() const { return examples_; }
   std::uint64_t ranges() const { return done_.size(); }
-  /// How many examples a range has.
+  /// Number of examples of a range.
   std::uint64_t SizeOf(std::uint64_t range) const;
 
   bool IsDone(std::uint64_t range) const { return done_[range]; }
-  /// How many examples are measured.
+  /// Number of measured examples.
   std::uint64_t measured() const { return measured_; }
   bool complete() const { return measured_ == examples_; }
   /// The next open ranges, lowest first, at most `most`.
@@ -35,14 +35,14 @@ class RangeTable {
   void Give(std::uint64_t range, Number worker);
   /// Opens a worker's ranges again.
   void TakeBack(Number worker);
-  /// Marks a range as measured, by whomever. REQUIRES: it is not.
+  /// Marks a range as measured, by any worker. REQUIRES: it is not measured yet.
   void Done(std::uint64_t range);
 
  private:
   std::uint64_t examples_;
   std::uint64_t measured_ = 0;
   std::uint64_t next_ = 0;            // ranges from here on were never given
-  std::set<std::uint64_t> returned_;  // open ones before it
+  std::set<std::uint64_t> returned_;  // open ranges before it
   std::vector<bool> done_;
   std::map<Number, std::set<std::uint64_t>> given_;
 };

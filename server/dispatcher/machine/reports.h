@@ -1,5 +1,5 @@
-// Takes the reports of consumers: checks them, and says what follows for the session. Its list may
-// grow (worker_lists.h), nobody may be able to build for it, or nobody ever will.
+// Takes the reports of consumers: checks them, and draws the consequences for the session. Its list
+// may grow (worker_lists.h), or no worker can build for it, now or ever.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -22,7 +22,7 @@ class Reports {
         sessions_(sessions),
         lists_(lists) {}
 
-  /// Takes a session's report. This may end the session, and the others of its job with it.
+  /// Takes a session's report. This may end the session, and with it all sessions of its job.
   void Hear(Number id, v1::Report report);
   /// Why no worker can build for this session now; empty if one can.
   std::string NoWorkerWhy(const SessionFacts& session) const;
@@ -30,8 +30,8 @@ class Reports {
  private:
   /// Notes the events of a report that is about to be applied.
   void Note(const SessionFacts& session, const v1::Report& report);
-  /// Tells a session why it gets nothing, or ends its job if no worker will ever serve it.
-  /// REQUIRES: the session is live and has reported.
+  /// Sends a session the reason why it gets nothing, or ends its job if no worker will ever serve
+  /// it. REQUIRES: the session is live and has reported.
   void Answer(Number id);
   /// Not ok if no worker is left that can serve the session; see CheckProspects.
   Status CheckViability(const SessionFacts& session, bool has_members) const;

@@ -1,4 +1,4 @@
-// Tells sessions all that they need to know, except for changes of their lists, and ends them.
+// Sends sessions all messages except changes of their lists, and ends them.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -20,27 +20,29 @@ class Sessions {
         options_(transition.options()),
         lists_(lists) {}
 
-  /// Sends all that a live session needs to begin, its list too. A second Welcome does no harm.
+  /// Sends all data that a live session needs to begin, with its list. A second Welcome does no
+  /// harm.
   void SendWelcome(Number id);
-  /// Tells the session what it waits for. A reason is not repeated until it changes.
+  /// Sends the session the reason why it waits. A reason is not repeated until it changes.
   void Wait(Number id, const std::string& why);
-  /// Ends the session, and tells its consumer why. `kind` is the event that this is for people.
+  /// Ends the session, and sends its consumer the reason. `kind` is the kind of its event for
+  /// people.
   void Fail(Number id, const Status& status, EventKind kind);
   /// Ends all live sessions of the session's job.
   void FailJob(Number id, const Status& status);
   /// Ends the session because its consumer has said bye on `stream`. `error`: why the consumer
   /// ended; empty: its user left.
   void Leave(Number id, StreamId stream, const std::string& error);
-  /// Ends all sessions of the job for an operator, also those that are away. NotFound, with the
-  /// jobs that have sessions, if this one has none. If `owner` is set, only jobs that this peer
-  /// began are ended and named: PermissionDenied for others. `who`: the name of the operator;
-  /// empty: nobody was asked.
+  /// Ends all sessions of the job for an operator, also absent ones. NotFound, with the jobs that
+  /// have sessions, if this job has no session. If `owner` is set, only jobs that this peer began
+  /// are ended and named: PermissionDenied for others. `who`: the name of the operator; empty: not
+  /// proved.
   Result<v1::EndJobResponse> TurnOut(const std::string& job,
                                      const std::optional<std::string>& owner = {},
                                      const std::string& who = {});
   /// Ends the sessions that have been silent for too long.
   void Tick();
-  /// Tells a consumer that this dispatcher lives.
+  /// Sends a consumer a heartbeat.
   void Heartbeat(const SessionFacts& session);
 
  private:

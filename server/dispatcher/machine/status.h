@@ -1,5 +1,5 @@
-// The status of the service, from the dispatcher's facts: its jobs, workers and consumers, and what
-// each of them waits for.
+// The status of the service, from the dispatcher's facts: its jobs, workers and consumers, and the
+// reasons why they wait.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace millrace {
 
-/// A status that is built in steps, because the dispatcher answers nobody meanwhile: of thousands
-/// of workers and consumers it takes some milliseconds. Each row is as of its step. A process that
-/// comes or goes between steps may be missing.
+/// A status that is built in steps, because the dispatcher answers nobody during a step: thousands
+/// of workers and consumers take some milliseconds. Each row is as of its step. A process that
+/// appears or ends between steps may be missing.
 ///
 /// Rates come from the reports of the last minute. The figures of a job are sums over its live
 /// sessions with replica 0, and its dropped examples are counted since these began. Its place is
-/// that of its slowest live session.
+/// the place of its slowest live session.
 ///
 /// Not thread-safe: it belongs to the thread of the machine.
 class StatusBuild {

@@ -17,7 +17,7 @@ std::uint32_t WholeWorkers(double need) {
   return std::max(1u, static_cast<std::uint32_t>(std::ceil(need - kRoundingError)));
 }
 
-void SteadyFigure::Look(Time now, std::optional<double> need, std::uint32_t present) {
+void SteadyFigure::Update(Time now, std::optional<double> need, std::uint32_t present) {
   if (!first_) first_ = now;
   if (*first_ == now || now - last_ > kLongestGap) {
     watched_ = now;

@@ -1,6 +1,6 @@
 // The effects of one event on a dispatcher: updates of its facts, and actions, in order. The parts
 // of the machine work through it. They read the facts here, change them by updates, and say which
-// actions they want done. They also note the events that people want to know.
+// actions they want done. They also note events for people.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -45,14 +45,14 @@ class Transition {
   void Do(Action action) { actions_.push_back(std::move(action)); }
   void Log(LogLevel level, std::string event,
            std::vector<std::pair<std::string, std::string>> fields);
-  /// Notes what an operator would want to know. What Log takes is for the log of the process.
+  /// Notes an event for an operator. Log writes to the log of the process.
   void Note(NewEvent event) { events_.Add(std::move(event), now()); }
   void DetachEvents(const std::string& job) { events_.DetachJob(job); }
-  /// Closes the stream if it is open. A consumer gets a code that tells it whether to try again.
+  /// Closes the stream if it is open. A consumer gets a code that shows whether to try again.
   void Close(StreamId stream, const Status& status);
   /// Marks the job, so that Admission::Reconcile is called for it before the event ends.
   void Mark(const std::string& job) { marked_.insert(job); }
-  /// Before the event ends, all workers are told which plans and files are wanted.
+  /// Before the event ends, all workers are sent the wanted plans and files.
   void TellWorkers() { tell_workers_ = true; }
 
   // --- For the machine, around the parts ---
@@ -60,8 +60,7 @@ class Transition {
   /// Begins an event. If this process has paused before it, everybody gets that much more time.
   /// Time never goes back.
   void Begin(Moment now);
-  /// Takes the first of the unsettled jobs; it counts as settled from then on. Empty if there is
-  /// none.
+  /// Takes the first marked job, and clears its mark. nullopt if no job is marked.
   std::optional<std::string> TakeMarked();
   bool TakeTellWorkers() { return std::exchange(tell_workers_, false); }
   Actions TakeActions() { return std::exchange(actions_, {}); }

@@ -104,7 +104,7 @@ struct ColumnsTold {
   std::string key;
   Time at;
 };
-/// All of the columns is measured, and is being kept.
+/// All ranges of the columns are measured, and are being kept.
 struct ColumnsWhole {
   std::string key;
 };

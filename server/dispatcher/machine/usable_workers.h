@@ -13,7 +13,7 @@ namespace millrace {
 /// Whether a worker was heard recently enough to be asked for steps.
 bool IsHeard(const Worker& worker, Time now, const DispatcherOptions& options);
 
-/// Fills `out` with the worker, as consumers are told of it.
+/// Fills `out` with the worker as consumers see it.
 void ToProto(const Worker& worker, v1::WorkerRef* out);
 
 /// The totals of a worker since its start, as it reports them.
@@ -29,10 +29,10 @@ BuildTotals BuildTotalsOf(const v1::WorkRequest& report);
 bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
               const DispatcherOptions& options);
 
-/// Whether a worker that fails a consumer like this can build nothing for it any more. One that has
-/// refused single batches may build the others.
+/// Whether a worker that fails a consumer like this can build nothing for it any more. A worker
+/// that has refused single batches may build the others.
 bool FailsForGood(const FailingWorker& failing);
-/// Whether the session has reported that of this worker.
+/// Whether this worker fails the session for good, by the session's reports.
 bool FailsForGood(const SessionFacts& session, Number worker);
 
 }  // namespace millrace

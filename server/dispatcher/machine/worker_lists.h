@@ -6,9 +6,9 @@
 // `list_every`. If thousands of long lists change at once, they go out tick by tick, in turn, so
 // that no other event waits for them.
 //
-// What follows from the facts is kept, because a report has to be answered without a look at every
-// worker: the first workers of each session, and the base sizes of plans. A worker that changes is
-// compared with those; workers are gone through only if too few are left.
+// Values that follow from the facts are kept, because a report has to be answered without a pass
+// over all workers: the first workers of each session, and the base sizes of plans. A worker that
+// changes is compared with these; all workers are visited only if too few are left.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -39,7 +39,7 @@ class WorkerLists {
   void OnReport(Number session);
   /// Sends the lists that have changed and may be sent now. Called at the end of each event.
   void SendChanged();
-  /// Looks which workers have fallen silent, and lets more lists go out.
+  /// Finds workers that have fallen silent, and lets more lists go out.
   void Tick();
 
   /// Whether any worker may build for the session now: if so, its list has members, unless it may
@@ -56,7 +56,7 @@ class WorkerLists {
     std::vector<ListPlace> places;  // in order
     bool all = false;               // no usable worker is missing
   };
-  /// What is known of a plan that live sessions read.
+  /// The facts of a plan that live sessions read.
   struct Plan {
     std::uint32_t base = 0;  // size of its lists
     bool known = false;
@@ -65,14 +65,14 @@ class WorkerLists {
   /// The session's first workers, at least `members` if there are as many usable ones.
   const First& FirstOf(const SessionFacts& session, std::size_t members) const;
   void Fill(const SessionFacts& session, std::size_t members, First& first) const;
-  /// Compares the workers that have changed with what is kept. Sessions whose lists may be others
-  /// now are in `changed_sessions_` afterwards.
+  /// Compares the workers that have changed with the kept values. Sessions whose lists may have
+  /// changed are in `changed_sessions_` afterwards.
   void Refresh();
-  /// Whether the session's first workers are others because this worker has changed.
+  /// Whether this worker's change has changed the session's first workers.
   bool Place(const SessionFacts& session, Number worker, First& first) const;
   std::uint32_t BaseOf(const SessionFacts& session);
   void ComputeBases();
-  /// How many members the session needs, by its last report.
+  /// The number of members that the session needs, by its last report.
   std::uint32_t NeededBy(const SessionFacts& session);
   /// Whether a usable worker outside the session's list has an idle thread.
   bool IdleOutside(const SessionFacts& session) const;
@@ -80,24 +80,24 @@ class WorkerLists {
   void GrowIfShort(const SessionFacts& session);
   /// The list as it shall be, without its number.
   std::vector<Number> MembersOf(const SessionFacts& session, v1::WorkerList& list) const;
-  /// Sends the list if it has changed, or `again`, because the consumer does not have it. It stays in
-  /// `changed_sessions_` if it may not be sent now.
+  /// Sends the list if it has changed, or `again`, because the consumer does not have it. It stays
+  /// in `changed_sessions_` if it may not be sent now.
   void Send(const SessionFacts& session, bool again = false);
 
   Transition& transition_;
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
 
-  // Caches of what follows from the facts.
+  // Caches of values that follow from the facts.
   mutable std::unordered_map<Number, First> first_;  // by session
   std::map<std::string, Plan> plans_;                // by fingerprint
   bool bases_stale_ = true;
   Time bases_computed_;
-  std::set<Number> heard_;  // workers, at the last look
+  std::set<Number> heard_;  // workers, at the last check
   std::set<Number> idle_;   // workers with an idle thread
 
   std::set<Number> changed_workers_;   // since the last Refresh
-  std::set<Number> changed_sessions_;  // their lists may differ from those that were sent
+  std::set<Number> changed_sessions_;  // their lists may differ from the sent lists
   bool look_ = false;                  // whether SendChanged has something to do
   /// Members of all lists that go out between two ticks, which takes some milliseconds.
   static constexpr std::size_t kMembersATick = 16'384;

@@ -22,8 +22,8 @@ struct RoundTrip {
 /// way for the shortest time. It is off by at most half of that time.
 class ClockOffset {
  public:
-  /// `same_clock` says that both processes read one clock, so that the offset is 0. It is believed
-  /// until a round trip contradicts it, as happens if a process has a time namespace of its own.
+  /// `same_clock` says that both processes read one clock, so that the offset is 0. It holds until
+  /// a round trip contradicts it, as happens if a process has a time namespace of its own.
   explicit ClockOffset(bool same_clock = false) : same_clock_(same_clock) {}
 
   /// Takes a round trip. Impossible ones are ignored: a clock was set, or the peer lies.

@@ -13,12 +13,12 @@ namespace millrace {
 class ColumnKeeper {
  public:
   virtual ~ColumnKeeper() = default;
-  /// Keeps what a worker has measured of a range. May write to disk.
+  /// Keeps a range that a worker has measured. May write to disk.
   virtual Status Keep(const v1::Measured& measured) = 0;
-  /// Keeps columns of which all ranges are there, so that plans over them compile. Not ok if some
+  /// Keeps columns whose ranges are all measured, so that plans over them compile. Not ok if ranges
   /// are missing.
   virtual Status Finish(const v1::ColumnSet& set) = 0;
-  /// Ends measuring. What is on disk stays there.
+  /// Ends measuring. Data on disk stay there.
   virtual void Abandon(const v1::ColumnSet& set) = 0;
   /// The bytes of a column's file (docs/formats/columns.md). NotFound if it is not kept here.
   virtual Result<std::shared_ptr<const std::string>> File(const v1::GetColumnRequest& request) = 0;

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/// Adds all metrics of a dispatcher, except those of its process. `now` is the time of the call.
+/// Adds all metrics of a dispatcher, except metrics of its process. `now` is the time of the call.
 void AddDispatcherMetrics(const DispatcherMachine& dispatcher, const DispatcherOptions& options,
                           const DispatcherCounters& counters, Time now, double unix_seconds,
                           MetricSet& metrics);

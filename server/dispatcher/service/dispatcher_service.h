@@ -1,5 +1,5 @@
-// A dispatcher on a network. It runs the state machine on a thread of its own, and does what the
-// machine asks for.
+// A dispatcher on a network. It runs the state machine on a thread of its own, and performs its
+// actions.
 //
 // One thread, the event loop, runs the machine's ticks and the tasks of a queue, one after another.
 // No other thread touches the machine. Streams and requests of the network become tasks of the
@@ -40,8 +40,8 @@
 
 namespace millrace {
 
-/// Functions by which a dispatcher asks and tells its owner. They are called on any of its threads,
-/// but not after its destructor.
+/// Functions by which a dispatcher asks and notifies its owner. They are called on any of its
+/// threads, but not after its destructor.
 struct DispatcherHooks {
   /// Asked before every event. If it is not ok, another dispatcher may lead by now. The event is
   /// then dropped, all streams end with that status, and nothing is done any more. Null if there is
@@ -49,14 +49,14 @@ struct DispatcherHooks {
   std::function<Status()> may_lead;
   /// Called if the store cannot go on (Internal). The process then has to end.
   std::function<void(const Status&)> on_broken_store;
-  /// Asked for each status; it tells how the control port is protected. May be null.
+  /// Called for each status; returns how the control port is protected. May be null.
   std::function<v1::PortSecurity()> security;
 };
 
 class DispatcherService final : public RunningDispatcher {
  public:
   /// Loads the store, commits a term higher than all terms before it, and starts the event loop.
-  /// Errors are those of the store. `clock` should read CLOCK_BOOTTIME.
+  /// Errors of the store. `clock` should read CLOCK_BOOTTIME.
   static Result<std::shared_ptr<DispatcherService>> Start(const DispatcherOptions& options,
                                                           std::shared_ptr<StateStore> store,
                                                           std::shared_ptr<PlanCompiler> compiler,
@@ -71,15 +71,15 @@ class DispatcherService final : public RunningDispatcher {
   void SetAddress(const std::string& address) override;
 
   /// Runs a tick at the clock's present time and waits for it. It is for fake clocks. Move such a
-  /// clock in steps of at most options.late_tick, with a tick after each step. The dispatcher takes
-  /// a longer step for a pause.
+  /// clock in steps of at most options.late_tick, with a tick after each step. The dispatcher
+  /// counts a longer step as a pause.
   void Tick();
 
   /// Adds the dispatcher's metrics. Most of them are missing if the event loop does not answer.
   void AddMetrics(MetricSet& metrics) override;
   /// Whether this dispatcher leads: its term has begun and no higher one is known.
   bool leads() const override { return leads_; }
-  /// When the event loop last went round.
+  /// The time of the event loop's last round.
   Time last_round() const override { return last_round_; }
 
   /// The present term. The dispatcher begins a higher one if a peer has seen a higher one.
@@ -112,7 +112,7 @@ class DispatcherService final : public RunningDispatcher {
                     std::shared_ptr<Logger> logger, DispatcherHooks hooks, TermRecords begun);
 
   void Loop();
-  /// Handles an event, and counts how long that took.
+  /// Handles an event, and counts its time.
   template <class Event>
   void Handle(Event event);
   /// Whether the next event may be handled. If not, the loop ends.
@@ -141,19 +141,18 @@ class DispatcherService final : public RunningDispatcher {
   Status CheckDatasets(const v1::AttachRequest& request, const Identity& peer);
   template <class StreamT>
   void Drain(std::map<StreamId, std::shared_ptr<StreamT>>& streams, StreamId id);
-  /// Runs `question` on the event loop and waits for its answer. If that is a refusal, it is
-  /// counted for `method`.
+  /// Runs `question` on the event loop and waits for its answer. A refusal is counted for `method`.
   template <class T>
   Result<T> Ask(const char* method, std::function<Result<T>()> question);
   /// Likewise, for a question that takes long: `step` is called until it answers, and other events
-  /// come in between.
+  /// run in between.
   template <class T>
   Result<T> AskInSteps(const char* method, std::function<std::optional<Result<T>>()> step);
 
   DispatcherOptions options_;  // only the event loop changes them
   const std::shared_ptr<StateStore> store_;
   const std::shared_ptr<PlanCompiler> compiler_;
-  const std::shared_ptr<ColumnKeeper> columns_;  // null: no plan lacks columns
+  const std::shared_ptr<ColumnKeeper> columns_;  // null: plans never lack columns
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
   const DispatcherHooks hooks_;
@@ -173,13 +172,13 @@ class DispatcherService final : public RunningDispatcher {
   std::map<std::string, v1::DatasetState> datasets_;
   bool beginning_ = false;  // a term is being committed
   Time begin_again_at_;     // when to try again if that failed
-  Status lost_;             // not ok: another one may lead
+  Status lost_;             // not ok: another dispatcher may lead
   Histogram events_;        // how long each event took
   std::map<StreamId, std::shared_ptr<AttachStream>> attach_streams_;
   std::map<StreamId, std::shared_ptr<WorkStream>> work_streams_;
 
   Executor compilers_;
-  Executor keeper_;     // one thread: what is measured comes before the end of measuring
+  Executor keeper_;     // one thread: ranges come before the end of measuring
   Executor committer_;  // one thread: records reach the store in order
   std::thread loop_;
 };

@@ -1,4 +1,4 @@
-// One of several dispatchers that share a state in etcd. The one that is elected
+// One of several dispatchers that share a state in etcd. The elected dispatcher
 // (state/etcd/election.h) runs a DispatcherService of its own, with a new term. The others refuse
 // everybody with Unavailable "not the leader: <who> leads". Peers then go on to the next address
 // that they know.
@@ -66,7 +66,7 @@ class ElectedDispatcher final : public RunningDispatcher {
   Result<v1::EndJobResponse> OnEndJob(const v1::EndJobRequest& request, const Peer& peer) override;
 
  private:
-  /// Begins or ends to lead, as the election says.
+  /// Begins or ends leadership, by the state of the election.
   void Follow();
   void Lead(const EtcdFence& fence);
   void Retire();

@@ -19,7 +19,7 @@ class RunningDispatcher : public DispatcherEndpoint {
   /// stay live. Idempotent.
   virtual void Stop() = 0;
   /// Sets the state of a dataset of this host: its digest, and the list of its files, by which
-  /// differences are named. To be called again when the state changes.
+  /// differences are named. Call it again when the state changes.
   virtual void SetDataset(const std::string& id, v1::DatasetState dataset) = 0;
   /// Sets the address at which it listens, for status and messages. The address is not known before
   /// it listens.
@@ -29,7 +29,7 @@ class RunningDispatcher : public DispatcherEndpoint {
   virtual void AddMetrics(MetricSet& metrics) = 0;
   /// Whether this dispatcher leads: its term has begun and no higher one is known.
   virtual bool leads() const = 0;
-  /// When its event loop last went round.
+  /// The time of its event loop's last round.
   virtual Time last_round() const = 0;
   /// The term in which it leads; 0 if it does not lead.
   virtual std::uint64_t term() const = 0;

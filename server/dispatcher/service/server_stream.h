@@ -1,5 +1,5 @@
-// The dispatcher's end of one stream. Messages that came in wait here for the event loop. A message
-// that goes out waits here until the one before it is written. The number of messages that wait is
+// The dispatcher's end of one stream. Incoming messages wait here for the event loop. An outgoing
+// message waits here until the message before it is written. The number of waiting messages is
 // bounded, because a later report or heartbeat replaces one that still waits.
 //
 // Thread-safe. The event loop calls Take, Send and Close; the network calls the rest.
@@ -23,7 +23,7 @@ namespace millrace {
 bool Coalesce(v1::AttachRequest& waiting, v1::AttachRequest& later);
 bool Coalesce(v1::WorkRequest& waiting, v1::WorkRequest& later);
 
-/// Merges `later` into `waiting`, which would go out before it. What waits stays bounded.
+/// Merges `later` into `waiting`, which would go out before it. The waiting message stays bounded.
 void CoalesceOut(v1::AttachResponse& waiting, v1::AttachResponse&& later);
 void CoalesceOut(v1::WorkResponse& waiting, v1::WorkResponse&& later);
 

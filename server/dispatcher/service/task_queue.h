@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// Thread-safe. Post never blocks, so its callers have to see to it that the queue stays short.
+/// Thread-safe. Post never blocks, so its callers have to keep the queue short.
 class TaskQueue {
  public:
   /// Adds a task. Ignored after Close.
@@ -21,7 +21,7 @@ class TaskQueue {
     changed_.NotifyOne();
   }
 
-  /// Waits for tasks and takes all of them, in order. None if `until` comes first, or if the queue
+  /// Waits for tasks and takes all of them, in order. Empty if `until` comes first, or if the queue
   /// is closed and empty.
   std::deque<std::function<void()>> TakeAll(std::chrono::steady_clock::time_point until) {
     MutexLock lock(mutex_);

@@ -1,5 +1,5 @@
 // Takes traces. It asks workers and consumers to record spans, and passes these on to the reader
-// who asked for the trace. It keeps nothing. See docs/internals/protocol.md, "Traces".
+// that asked for the trace. It keeps nothing. See docs/internals/protocol.md, "Traces".
 //
 // Thread-safe. It does not touch the dispatcher's state machine. The adapter of that machine calls
 // Tick and sends the asks.
@@ -40,7 +40,7 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
 
   /// Passes new spans on. To be called regularly. `peers` is the number of streams of workers and
   /// consumers. While a trace is being taken or ended, it returns an ask that has to go out on all
-  /// of them. Otherwise it returns none, at the cost of one relaxed load.
+  /// of them. Otherwise it returns nullopt, at the cost of one relaxed load.
   std::optional<v1::TraceAsk> Tick(const DispatcherFacts& facts, std::size_t peers);
 
   /// Takes a peer's report of spans, which came just now. Ignored if it is not for the trace that
@@ -60,7 +60,7 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
   };
   struct Trace {
     std::uint64_t number = 0;
-    std::shared_ptr<Stream<v1::TraceChunk>> reader;  // null if it has gone
+    std::shared_ptr<Stream<v1::TraceChunk>> reader;  // null if it is gone
     std::uint64_t reader_id = 0;
     bool writing = false;
     std::deque<v1::TraceChunk> waiting;

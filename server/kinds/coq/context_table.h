@@ -25,7 +25,7 @@ namespace millrace {
 
 class ContextTable {
  public:
-  /// `definitions`: those whose contexts are wanted, in the order of first use.
+  /// `definitions`: the definitions whose contexts are wanted, in the order of first use.
   ContextTable(const DatasetIndex& index, const NodeLabels& labels,
                std::span<const std::uint32_t> definitions);
 
@@ -46,7 +46,7 @@ class ContextTable {
   }
 
   // The columns of the tables that are served (coq_static.h). Each calls visit(std::uint64_t) for
-  // every row. A definition is given by its label plus 1, or by 0 if there is none.
+  // every row. A definition is given by its label plus 1, or by 0 for no definition.
 
   /// For each node label: the definition before this one in its file's chain.
   template <class Visit>

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/// Decides which examples a source numbers. Leaving out numbered ones is up to FilterPart.
+/// Decides which examples a source numbers. FilterPart leaves out numbered ones.
 struct CoqNumberingPart {
   std::uint32_t required_tactic_occurrence = 1;  // at least 1
   bool restrict_to_spine = false;

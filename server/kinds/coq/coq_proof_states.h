@@ -89,7 +89,7 @@ class ProofStateSource final : public Source {
   void WriteTable(std::size_t table, TableWriter& out) const override;
 
  private:
-  /// `definitions` are those that have examples. They are used only while the source is made.
+  /// `definitions`: all with examples; they are used only while the source is made.
   ProofStateSource(CoqTables tables, const PlanParts& parts,
                    std::vector<std::uint32_t> definitions);
 

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// The report of `millrace index`: the index, and what was done to make it.
+/// The report of `millrace index`: the index, and how it was made.
 std::string DescribeIndexing(const DatasetIndex& index, const IndexOutcome& outcome);
 
 /// The report of `millrace inspect DIR`: files, nodes, edges, definitions, proof states, tactics,

@@ -1,8 +1,8 @@
 // The two sources of a Coq dataset: proof_states (one example for each outcome of a proof step
 // whose tactic is known) and definitions (one example for each cluster of mutually recursive
-// definitions). Both go through the files in topological order, and through each file's definitions
-// in the order of its list. With restrict_to_spine, proof_states goes along each file's spine
-// instead. docs/reference/pipeline.md describes the options.
+// definitions). Both visit the files in topological order, and each file's definitions in the order
+// of its list. With restrict_to_spine, proof_states follows each file's spine instead.
+// docs/reference/pipeline.md describes the options.
 //
 // Immutable; thread-safe.
 #pragma once

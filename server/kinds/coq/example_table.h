@@ -32,7 +32,7 @@ class ExampleTable {
    public:
     /// REQUIRES: first <= table.size(). Refers to the table.
     Walk(const ExampleTable& table, std::uint64_t first);
-    /// The outcome of the next example. REQUIRES: there is one.
+    /// The outcome of the next example. REQUIRES: there is a next example.
     std::uint32_t Next();
 
    private:
@@ -56,7 +56,7 @@ class ExampleTable {
   std::uint64_t size_ = 0;
   bool all_ = true;        // example numbers equal outcome numbers
   RankedBitmap kept_;      // the outcomes that have examples; used only if all_ is false
-  std::vector<Run> runs_;  // empty if the order is that of the index
+  std::vector<Run> runs_;  // empty if the order is the index's order
 };
 
 }  // namespace millrace

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/// The label of every file (LabelsOfFiles). InvalidArgument also if a file depends on one with a
+/// The label of every file (LabelsOfFiles). InvalidArgument also if a file depends on a file with a
 /// higher label (the message names both).
 Result<std::vector<std::uint32_t>> FilePrefixLabels(const DatasetIndex& index,
                                                     const SplitOptions& options);

@@ -32,7 +32,7 @@ class NodeLabels {
   /// Number of definitions that have a label.
   std::uint32_t labelled() const { return labelled_; }
 
-  /// The label of a definition; kNone if it has none.
+  /// The label of a definition; kNone if it has no label.
   std::uint32_t Label(std::uint32_t definition) const {
     return spine_only_ ? SpineLabel(definition) : kNodeClasses + definition;
   }

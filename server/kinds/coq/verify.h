@@ -1,4 +1,4 @@
-// Checks whether the files of a dataset are, byte for byte, those that were indexed.
+// Checks whether the files of a dataset are, byte for byte, the indexed ones.
 //
 // Free functions, thread-safe.
 #pragma once

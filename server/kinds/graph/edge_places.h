@@ -23,10 +23,10 @@ class EdgePlaces {
   /// Adds the place of the next edge of an example.
   void Add(std::uint64_t place) { places_.push_back(place); }
 
-  /// Finds the places of a closure's edges. Its nodes' rows are gone through once more: those of
-  /// their entries that are in the closure stand there in the same order. `node_at(n)` is the node
-  /// with number n, and `word_at(place)` the word of an entry of `indices`. DataLoss if the rows
-  /// are no longer those of the closure.
+  /// Finds the places of a closure's edges. It visits its nodes' rows once more: their entries that
+  /// are in the closure come in the same order. `node_at(n)` is the node with number n, and
+  /// `word_at(place)` the word of an entry of `indices`. DataLoss if the rows have changed since
+  /// the closure was built.
   template <class NodeAt, class WordAt>
   Status Find(const GraphDataset& dataset, const Closure& closure, const NodeAt& node_at,
               const WordAt& word_at) {
@@ -48,8 +48,8 @@ class EdgePlaces {
     return OkStatus();
   }
 
-  /// The places in the order in which EdgeGroups appends the edges: by label, else as they were
-  /// added. REQUIRES: each edge of the closure has a place.
+  /// The places in the order in which EdgeGroups appends the edges: by label, otherwise as they
+  /// were added. REQUIRES: each edge of the closure has a place.
   const std::vector<std::uint64_t>& ByLabel(const Closure& closure);
 
  private:
@@ -57,7 +57,7 @@ class EdgePlaces {
   LabelPlaces by_label_;
   std::vector<std::uint64_t> places_;
   std::vector<std::uint64_t> sorted_;
-  std::vector<GraphRange> rows_;  // what is left of the nodes' rows; {1, 0}: not read yet
+  std::vector<GraphRange> rows_;  // the rest of the nodes' rows; {1, 0}: not read yet
 };
 
 }  // namespace millrace

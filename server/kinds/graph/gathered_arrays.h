@@ -1,5 +1,5 @@
 // Tensors whose rows are copied from arrays of a dataset: features of nodes and of edges, and
-// targets. The values go into batches as they lie in the files.
+// targets. The values go into batches as they are in the files.
 //
 // Immutable and thread-safe.
 #pragma once
@@ -22,11 +22,11 @@
 
 namespace millrace {
 
-/// The advice to those who want of each edge what only edges of the dataset have.
+/// The advice for pipelines that want features of edges, which only edges of the dataset have.
 inline constexpr std::string_view kNoAddedEdges =
     "edges: {symmetrization: none, add_self_edges: false}";
 
-/// What the names of features of nodes begin with.
+/// The prefix of the names of node features.
 inline constexpr const char* kNodeFeatures = "node_feature/";
 
 /// The examples of a source, as far as arrays belong to them.
@@ -37,16 +37,16 @@ struct ExampleList {
 };
 
 /// The array targets/NAME/`target` of the list, or nullptr. If roots and graphs have a list of the
-/// same name, the targets are those of the roots. If only graphs have one, they are not those of
+/// same name, the targets belong to the roots. If only graphs have one, they do not belong to
 /// `roots: all`, which needs no list.
 const GraphArray* FindTarget(const GraphDataset& dataset, const ExampleList& list,
                              std::string_view target);
 
 class GatheredArrays final : public LateRows {
  public:
-  /// `tensors` gets one tensor for each array of the part. InvalidArgument, with the arrays that
-  /// there are, if the dataset lacks one. `added_edges`: consumers add edges to a batch, which have
-  /// no features. `dataset` has to outlive the object.
+  /// `tensors` gets one tensor for each array of the part. InvalidArgument, with the existing
+  /// arrays, if the dataset lacks one. `added_edges`: consumers add edges to a batch, which have no
+  /// features. `dataset` has to outlive the object.
   static Result<GatheredArrays> Make(const GraphDataset& dataset, const GraphArraysPart& part,
                                      const ExampleList& list, bool added_edges,
                                      std::vector<TensorSpec>& tensors);
@@ -85,7 +85,7 @@ class GatheredArrays final : public LateRows {
     }
     return OkStatus();
   }
-  /// Appends the targets of an example. `root`: its root; not used if there is none.
+  /// Appends the targets of an example. `root`: its root; not used without one.
   Status AppendTargets(std::uint64_t example, std::uint64_t root, BatchWriter& writer) const;
 
  private:
@@ -94,11 +94,11 @@ class GatheredArrays final : public LateRows {
     const GraphArray* array;
     std::uint64_t row_bytes;
     bool bools;
-    bool of_root = false;  // a target whose rows go by the root's number, not by the example's
+    bool of_root = false;  // a target whose rows follow the root's number, not the example's
   };
   static constexpr std::uint32_t kRowsAhead = 32;
-  static constexpr std::uint64_t kFilledAtOnce = 64 << 10;  // bytes that are told to be final
-  static constexpr std::uint64_t kMostAsked = 1024;  // bytes; the processor foresees the others
+  static constexpr std::uint64_t kFilledAtOnce = 64 << 10;  // bytes that are announced as final
+  static constexpr std::uint64_t kMostAsked = 1024;  // bytes; the processor prefetches the others
 
   explicit GatheredArrays(const GraphDataset& dataset) : dataset_(&dataset) {}
 
@@ -108,11 +108,11 @@ class GatheredArrays final : public LateRows {
     return CopyRows(from, 0, count, count, row_at, writer.AppendRows(from.tensor, count).data());
   }
 
-  /// Copies rows [begin, end) of `count` into the room of all of them.
+  /// Copies rows [begin, end) of `count` into the room for all `count`.
   template <class RowAt>
   Status CopyRows(const Gathered& from, std::uint32_t begin, std::uint32_t end, std::uint32_t count,
                   const RowAt& row_at, std::byte* room) const {
-    // Rows lie far from each other, so each is asked for before it is needed.
+    // Rows are far from each other, so each is prefetched.
     const std::uint64_t asked = std::min(from.row_bytes, kMostAsked);
     const std::byte* const data = from.array->data;
     for (std::uint32_t i = begin; i < end; ++i) {

@@ -1,9 +1,9 @@
 // Names of the examples of a graph dataset.
 //
-// A name is made of the digests of all arrays that batches of the plan are read from, and of the
+// A name is made of the digests of all arrays from which batches of the plan are read, and of the
 // nodes where the example begins and ends. So lists of nodes, and features that the plan does not
-// read, may come and go. Rows of targets go by the number of the example in its list: if the plan
-// has any, that number is in the name too.
+// read, may change. Rows of targets follow the number of the example in its list: if the plan has
+// targets, that number is in the name too.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -23,7 +23,7 @@ class GraphNames {
  public:
   explicit GraphNames(const GraphTables& tables);
 
-  /// `nodes`: from where the graph is found.
+  /// `nodes`: from which the graph is found.
   Digest128 Of(const GraphRange& nodes, std::uint64_t row) const;
 
  private:

@@ -44,7 +44,7 @@ class GraphSource : public Source {
   }
 
  protected:
-  /// `columns`: those before the columns of targets.
+  /// `columns`: the columns before the columns of targets.
   GraphSource(std::shared_ptr<const GraphTables> tables, std::vector<std::string> columns)
       : tables_(std::move(tables)), columns_(std::move(columns)) {
     for (const TargetColumn& target : tables_->targets()) columns_.push_back(target.name);

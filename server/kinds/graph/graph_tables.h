@@ -1,7 +1,7 @@
 // Code shared by both sources of a graph dataset: the tensors of graphs, features, columns of
-// targets, static tables, and what is known of damage.
+// targets, static tables, and known damage.
 //
-// Immutable and thread-safe, but for bad numbers that are noted.
+// Immutable except for noted bad numbers; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct GraphSourceTensors {
 struct TargetColumn {
   std::string name;
   const GraphArray* array;
-  bool of_root;  // its rows go by the root's number, not by the example's
+  bool of_root;  // its rows follow the root's number, not the example's
 };
 
 /// Bounds of graphs that hold before they are built.
@@ -56,12 +56,12 @@ struct GraphBounds {
   std::optional<std::uint64_t> example_nodes =
       {};                                  // most nodes that an example adds; absent: nodes
   std::optional<std::uint32_t> hops = {};  // of neighbourhoods; absent: graphs have no hops
-  bool merged = false;                     // one graph a batch
+  bool merged = false;                     // one graph per batch
 };
 
 class GraphTables {
  public:
-  /// InvalidArgument if files are excluded, or if an array is wanted that is not there.
+  /// InvalidArgument if files are excluded, or if a requested array does not exist.
   static Result<std::shared_ptr<const GraphTables>> Make(
       std::shared_ptr<const GraphDataset> dataset, const PlanParts& parts, const ExampleList& list,
       const GraphBounds& bounds);
@@ -81,7 +81,7 @@ class GraphTables {
   /// One-dimensional targets of integers and bools, by the bytes of their names.
   const std::vector<TargetColumn>& targets() const { return targets_; }
 
-  /// A number, or 0 if it is bad; CheckIntact then says so.
+  /// A number, or 0 if it is bad; CheckIntact then reports it.
   template <class T>
   T OrNote(Result<T> number) const {
     if (number.ok()) return *std::move(number);
@@ -101,9 +101,9 @@ class GraphTables {
     return arrays_.AppendNodes(count, node_at, writer);
   }
 
-  /// Whether something of an example comes from the places of its edges in `indices`.
+  /// Whether tensors of an example need the places of its edges in `indices`.
   bool needs_edge_places() const { return numbers_.edge || arrays_.any_of_edges(); }
-  /// Appends what comes from these places, in the order in which the edges were appended.
+  /// Appends the values at these places, in the order in which the edges were appended.
   Status AppendEdges(std::span<const std::uint64_t> places, BatchWriter& writer) const;
 
  private:
@@ -169,7 +169,7 @@ class GraphTables {
   }
 
   const std::shared_ptr<const GraphDataset> dataset_;
-  const GraphArray* const node_labels_;  // nullptr if there are none
+  const GraphArray* const node_labels_;  // nullptr without labels
   std::vector<TensorSpec> tensors_;
   GraphSourceTensors numbers_;
   GatheredArrays arrays_;

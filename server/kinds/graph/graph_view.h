@@ -23,7 +23,7 @@
 namespace millrace {
 
 /// The node labels at which closures stop, as a table: stops[label] is 1 for those. Labels beyond
-/// the table are none of them.
+/// the table do not stop closures.
 using StopTable = std::vector<std::uint8_t>;
 
 class GraphView {
@@ -193,7 +193,7 @@ class GraphView {
   std::uint64_t copied_at_once_;  // kEdgesAtOnce edges can be copied from any place below this
   std::uint64_t edge_labels_;
   std::uint64_t node_label_bound_;
-  std::uint32_t edge_label_bytes_ = 0;  // of one label; 0: there are none
+  std::uint32_t edge_label_bytes_ = 0;  // of one label; 0: no labels
   std::uint32_t node_label_bytes_ = 0;  // 0: closures stop nowhere
   Status status_;
 };

@@ -32,7 +32,7 @@ class MappedRows {
 
   std::uint64_t nodes() const { return nodes_; }
 
-  /// Ask the processor for what LoadRow and LoadEntry read: a row soon, and entries later.
+  /// Prefetch the data of LoadRow and LoadEntry: a row soon, and entries later.
   void AskForRow(Node node) const {
     AskForNearLine(rows_.BeginAt(node));
   }
@@ -75,7 +75,7 @@ class MappedRows {
   const GraphDataset* dataset_;
   RowPointers rows_;
   const std::byte* indices_;
-  const GraphArray* labels_;  // nullptr if there are none
+  const GraphArray* labels_;  // nullptr without labels
   std::uint64_t nodes_;
   std::uint64_t edges_;
   std::uint64_t edge_labels_;

@@ -1,4 +1,4 @@
-// The fan-outs of a pipeline, read for a dataset, and how large the graphs can become.
+// The fan-outs of a pipeline, read for a dataset, and the largest possible graphs.
 //
 // Pure functions.
 #pragma once

@@ -1,5 +1,5 @@
-// The part of a source of roots that does not depend on what is found from them: the list of nodes
-// and its columns.
+// The part of a source of roots that does not depend on the graphs found from them: the list of
+// nodes and its columns.
 //
 // Thread-safe, as Source.
 #pragma once
@@ -15,9 +15,9 @@ namespace millrace {
 
 class RootListSource : public GraphSource {
  public:
-  /// The node of a row of the list. DataLoss if it is none. REQUIRES: row < examples().
+  /// The node of a row of the list. DataLoss if it is not a node. REQUIRES: row < examples().
   Result<std::uint64_t> Root(std::uint64_t row) const;
-  /// Asks the processor for what Root reads: before many are read.
+  /// Prefetches the data of Root, before many roots are read.
   void AskForRoot(std::uint64_t row) const;
 
   std::string_view name() const final { return "roots"; }

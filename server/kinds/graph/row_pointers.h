@@ -16,15 +16,15 @@ class RowPointers {
   explicit RowPointers(const GraphArray& indptr)
       : data_(indptr.data), wide_(DTypeSize(indptr.type.dtype) == sizeof(std::uint64_t)) {}
 
-  /// The two numbers of a row, which Load reads. They may lie in two cache lines.
+  /// The two numbers of a row, which Load reads. They may be in two cache lines.
   const std::byte* BeginAt(std::uint64_t row) const { return data_ + (row << (wide_ ? 3 : 2)); }
   const std::byte* EndAt(std::uint64_t row) const { return BeginAt(row + 1); }
 
-  /// Reads each number once, as the file may change. False unless they are a row of at most 2^32 - 1
-  /// entries below `entries`.
+  /// Reads each number once, as the file may change. False unless they form a row of at most 2^32 -
+  /// 1 entries below `entries`.
   bool Load(std::uint64_t row, std::uint64_t entries, std::uint64_t* begin,
             std::uint64_t* end) const {
-    // All rows of an array take the same way here, which a processor foresees.
+    // All rows of an array take the same branch here, which a processor predicts.
     const std::byte* const at = BeginAt(row);
     if (wide_) {
       *begin = LoadOnce<std::uint64_t>(at);

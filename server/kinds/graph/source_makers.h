@@ -21,7 +21,7 @@ Result<std::shared_ptr<const Source>> MakeRootSource(std::shared_ptr<const Datas
 Result<std::shared_ptr<const Source>> MakeSmallGraphSource(std::shared_ptr<const Dataset> dataset,
                                                            const PlanParts& parts);
 
-/// InvalidArgument that lists the lists that there are.
+/// InvalidArgument that names the existing lists.
 Status NoList(const GraphDataset& dataset, std::string_view prefix, std::string_view name);
 
 }  // namespace millrace

@@ -23,7 +23,7 @@ class PythonDataset final : public Dataset {
   /// The files of a plugin. Errors of ReadFileSet, and NotFound if the module `name` is not there.
   static Result<std::shared_ptr<const PythonDataset>> OfPlugin(const std::filesystem::path& dir,
                                                                const std::string& name);
-  /// A folder for a plugin: its digest is that of its files' names, sizes and times. NotFound or
+  /// A folder for a plugin: its digest covers its files' names, sizes and times. NotFound or
   /// PermissionDenied.
   static Result<std::shared_ptr<const PythonDataset>> OfFolder(const std::filesystem::path& dir);
 

@@ -1,8 +1,8 @@
 // Plugins, and folders that plugins read, as datasets.
 //
 // A pipeline without `dataset:` draws from the dataset plugin:NAME, which is the plugin itself: its
-// digest is that of the plugin's files, so that a worker without the plugin, or with another one,
-// gets no work of it. With `dataset: ID`, and ID=python:DIR, the plugin gets the folder.
+// digest covers the plugin's files, so that a worker without the plugin, or with another one, gets
+// no work of it. With `dataset: ID`, and ID=python:DIR, the plugin gets the folder.
 #pragma once
 
 #include <memory>

@@ -24,15 +24,15 @@ struct RecordFeature {
   std::string tensor;
   std::string feature;  // its name in tf.train.Example
   TensorType type;      // of bytes (uint8), int64 or float32
-  bool texts = false;   // `str[*]`: a row is a list of texts. The type is that of their bytes
+  bool texts = false;   // `str[*]`: a row is a list of texts. The type is the type of their bytes
   FeatureKind kind = FeatureKind::kBytes;
-  /// The row of a record without the feature, or the one value that fills a dense row; none: such a
-  /// record is bad. A ragged tensor's row is then empty, if nothing else was said.
+  /// The row of a record without the feature, or the one value that fills a dense row; nullopt:
+  /// such a record is bad. By default a ragged tensor's row is then empty.
   std::optional<std::vector<std::byte>> fallback;
-  /// Of the texts in the fallback, if these are a list.
+  /// Lengths of the texts in the fallback, if it is a list.
   std::vector<std::uint32_t> fallback_lengths = {};
 
-  /// The type as a pipeline writes it, but for bytes: "float32[*, 80]", "uint8[194]", "str[*]".
+  /// The type as a pipeline writes it, except for bytes: "float32[*, 80]", "uint8[194]", "str[*]".
   std::string TypeText() const;
   DeclaredTensor Declared() const { return {tensor, type, texts}; }
 };

@@ -20,7 +20,7 @@ class BatchWriter;
 
 class RecordRows {
  public:
-  /// `tensors` are those of the features. Both have to outlive this object.
+  /// `tensors` are the tensors of the features. Both have to outlive this object.
   RecordRows(const std::vector<RecordFeature>& features, const DeclaredTensors& tensors);
 
   /// Why a record does not fit the features, for people; empty if it does.
@@ -30,7 +30,7 @@ class RecordRows {
   void Write(ExampleId id, BatchWriter& writer) const;
 
  private:
-  /// A feature's row, of the record at hand.
+  /// A feature's row, of the current record.
   struct Row {
     std::size_t parsed = 0;       // the number of the feature in the parser
     std::uint64_t row_bytes = 0;  // of a dense tensor's row, or of an element
@@ -39,7 +39,7 @@ class RecordRows {
     bool absent = false;
   };
 
-  /// The bytes of a feature's row, which is no list of texts. REQUIRES: as Write.
+  /// The bytes of a feature's row, which is not a list of texts. REQUIRES: as Write.
   std::span<const std::byte> BytesOf(std::size_t feature) const;
   /// Counts the texts of a row, and their bytes.
   void MeasureTexts(std::size_t feature);

@@ -1,6 +1,6 @@
 // An indexed dataset of records (TFRecord files), as the build of batches reads it.
 //
-// Thread-safe. What is read of a file may change at any moment: see IndexedFiles.
+// Thread-safe. The bytes of a file may change at any moment: see IndexedFiles.
 #pragma once
 
 #include <cstddef>
@@ -59,10 +59,10 @@ class RecordsDataset final : public Dataset {
   Status Find(std::span<const ExampleId> ids, std::vector<PlacedRecord>& found) const;
   /// The data of a record, whose checksums fit. DataLoss as above.
   Result<std::span<const std::byte>> Read(const PlacedRecord& record) const;
-  /// As Read, but empty if nothing but the checksum of the data is wrong, which is not noted.
+  /// As Read, but nullopt if only the checksum of the data is wrong, which is not noted.
   Result<std::optional<std::span<const std::byte>>> ReadSound(const PlacedRecord& record) const;
 
-  /// The bytes of a record's data; none if its header is damaged, which is noted.
+  /// The bytes of a record's data; nullopt if its header is damaged, which is noted.
   std::optional<std::uint64_t> SizeOf(const PlacedRecord& record) const;
 
   /// "file a.tfrecord, record 3 at byte 120".
@@ -71,7 +71,7 @@ class RecordsDataset final : public Dataset {
  private:
   /// As Find, for a few records.
   Status FindSome(std::span<const ExampleId> ids, std::span<PlacedRecord> found) const;
-  /// Notes damage, and returns the DataLoss that says so.
+  /// Notes damage, and returns its DataLoss.
   Status Damaged(const PlacedRecord& record, std::string_view what) const;
 
   const std::filesystem::path dir_;

@@ -1,4 +1,4 @@
-// The source of datasets of records: `source: {records: {name: type, …}}`, one example a record.
+// The source of datasets of records: `source: {records: {name: type, …}}`, one example per record.
 #pragma once
 
 #include "common/batch/layout/layout.h"

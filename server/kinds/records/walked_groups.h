@@ -1,13 +1,13 @@
-// The places of records between the offsets that an index keeps, as far as they were looked for.
+// The known places of records between the offsets that an index keeps.
 //
 // An index keeps the offset of every 16th record; a record between two of them is reached by steps
-// from header to header, each of which waits for memory. Shuffling in blocks comes to the same
+// from header to header, each of which waits for memory. Shuffling in blocks reaches the same
 // groups of 16 again and again, so steps that were taken once are remembered, in a table of fixed
-// size. What comes later takes the place of what is there.
+// size. Later entries replace earlier ones.
 //
 // Thread-safe, without locks: each entry has a version, which is odd while it is written (a
 // seqlock; Boehm, "Can seqlocks get along with programming language memory models?", 2012). A
-// reader that meets a change, and a writer that meets another one, do without.
+// reader that meets a change, and a writer that meets another one, give up.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class WalkedGroups {
   /// Steps from the first record of a group.
   struct Steps {
     std::uint32_t count = 0;
-    std::uint32_t bytes = 0;  // that they lead on
+    std::uint32_t bytes = 0;  // from start to end
   };
 
   /// `entries`: a power of two. An entry takes 80 bytes.

@@ -1,18 +1,17 @@
-// What a process has built of examples, for all its plans: a cache in memory and on disk
-// (ExampleCache), and what decides when something may be written to disk.
+// The examples that a process has built, for all its plans: a cache in memory and on disk
+// (ExampleCache), and the rule for writing to disk.
 //
-// Examples are made from mapped files. A file that somebody overwrites is noticed only when the
-// files are looked at again, once a second. What was built meanwhile has a name that stands for the
-// old content, and may be wrong. So a value reaches the disk only after a later look has found
-// nothing damaged, and a look that finds damage empties the memory. On disk there are only values
-// that are right.
+// Examples are made from mapped files. A check of the files, once a second, notices an overwritten
+// file. Examples built meanwhile have names that stand for the old content, and may be wrong. So a
+// value is written to disk only after a later check has found nothing damaged, and a check that
+// finds damage empties the memory. The disk holds only right values.
 //
 //   const std::uint64_t damages = examples.damages();
 //   … build …
 //   examples.Add(built, CacheLevel::kDisk, damages);
 //
 //   UncheckedExamples unchecked = examples.TakeUnchecked();
-//   … look at the files …
+//   … check the files …
 //   examples.Reconcile(std::move(unchecked), FilesFound::kIntact);
 //
 // A thread of the object reads the folder in the beginning, and writes to it.
@@ -42,7 +41,7 @@ struct BuiltExample {
 };
 using UncheckedExamples = std::vector<BuiltExample>;
 
-/// What a look at the files has found.
+/// The result of a check of the files.
 enum class FilesFound : std::uint8_t {
   kIntact,
   kDamaged,
@@ -54,12 +53,12 @@ class BuiltExamples {
   struct Stats {
     ExampleCacheStats cache;
     std::uint64_t builds = 0;     // examples that the cache did not have
-    std::uint64_t unwritten = 0;  // not written to disk, because too many waited for a look
+    std::uint64_t unwritten = 0;  // not written to disk, because too many waited for a check
   };
 
   /// `disk` may be null.
   explicit BuiltExamples(std::uint64_t memory_bytes, std::unique_ptr<DiskCache> disk = nullptr);
-  /// Waits until everything that was found right is on disk.
+  /// Waits until all examples found right are on disk.
   ~BuiltExamples();
   BuiltExamples(const BuiltExamples&) = delete;
   BuiltExamples& operator=(const BuiltExamples&) = delete;
@@ -73,18 +72,18 @@ class BuiltExamples {
 
   /// How often damage was found. Read it before examples are built.
   std::uint64_t damages() const { return damages_.load(std::memory_order_acquire); }
-  /// Keeps what was built. Does nothing if damage was found since `damages` was read.
+  /// Keeps built examples. Does nothing if damage was found since `damages` was read.
   void Add(std::span<const BuiltExample> built, CacheLevel level, std::uint64_t damages);
   /// Counts examples that were built because the cache did not have them.
   void CountBuilds(std::uint64_t examples) { builds_ += examples; }
 
-  /// What waits to be written. Take it before the files are looked at.
+  /// The examples that wait to be written. Take them before the files are checked.
   UncheckedExamples TakeUnchecked();
-  /// The files were looked at after `examples` were taken. If they are intact, the examples will be
-  /// written. If they are damaged, everything in memory is forgotten too. Else the examples wait
-  /// for the next look.
+  /// The files were checked after `examples` were taken. If they are intact, the examples will be
+  /// written. If they are damaged, everything in memory is forgotten too. Otherwise the examples
+  /// wait for the next check.
   void Reconcile(UncheckedExamples examples, FilesFound found);
-  /// Waits until the folder was read, and what was found right until now is on disk.
+  /// Waits until the folder was read, and the examples found right until now are on disk.
   void Flush();
 
   void SetMemoryLimit(std::uint64_t bytes);

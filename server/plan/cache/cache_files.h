@@ -15,7 +15,7 @@ namespace millrace {
 
 inline constexpr std::int64_t kNanosecondsASecond = 1'000'000'000;
 
-/// Thread-safe. A path is that of the folder, or of a file directly in it. Messages name the file.
+/// Thread-safe. A path names the folder, or a file directly in it. Messages name the file.
 class CacheFiles {
  public:
   struct Found {
@@ -26,7 +26,7 @@ class CacheFiles {
 
   virtual ~CacheFiles() = default;
 
-  /// Makes the folder and those above it, unless they are there.
+  /// Makes the folder and its parents, unless they exist.
   virtual Status MakeFolder(const std::filesystem::path& folder) = 0;
   /// The regular files in the folder. NotFound if there is no folder.
   virtual Result<std::vector<Found>> List(const std::filesystem::path& folder) = 0;
@@ -46,7 +46,7 @@ class CacheFiles {
   virtual Status SetModified(const std::filesystem::path& path, std::int64_t modified_ns) = 0;
 };
 
-/// Those of the operating system.
+/// The file operations of the operating system.
 class SystemCacheFiles : public CacheFiles {
  public:
   Status MakeFolder(const std::filesystem::path& folder) override;

@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "segments are little e
 inline constexpr std::uint32_t kCacheVersion = 1;
 /// Records begin at multiples of this, and so do their values.
 inline constexpr std::uint64_t kCacheUnit = 16;
-/// So that a place in a segment, in units, has 24 bits, and the length of a record 20.
+/// A place in a segment, in units, has 24 bits, and the length of a record has 20.
 inline constexpr std::uint64_t kMaxSegmentBytes = std::uint64_t{256} << 20;
 inline constexpr std::uint64_t kMaxRecordBytes = (std::uint64_t{1} << 24) - kCacheUnit;
 
@@ -75,11 +75,11 @@ constexpr std::uint64_t RecordBytes(std::uint64_t value_bytes) {
 /// Writes a record. REQUIRES: `record` has RecordBytes(value.size()) bytes.
 void WriteRecord(const Digest128& key, std::span<const std::byte> value,
                  std::span<std::byte> record);
-/// The size of the value in `record`, which lies directly behind the header. DataLoss unless the
-/// record is complete, has this key, and has the digest that it says.
+/// The size of the value in `record`, directly behind the header. DataLoss unless the record is
+/// complete, has this key, and has the digest that it says.
 Result<std::size_t> CheckRecord(const Digest128& key, std::span<const std::byte> record);
-/// What a header says of its record, which begins at `offset`. None unless the record could lie
-/// there and end before `end`.
+/// The entry of the record with this header, which begins at `offset`. nullopt unless the record
+/// could begin there and end before `end`.
 std::optional<SegmentEntry> ReadRecordHeader(const RecordHeader& header, std::uint64_t offset,
                                              std::uint64_t end);
 
@@ -88,11 +88,11 @@ std::string MakeSegmentEnd(std::span<const SegmentEntry> entries);
 constexpr std::uint64_t SegmentEndBytes(std::uint64_t entries) {
   return entries * sizeof(SegmentEntry) + sizeof(SegmentTrailer);
 }
-/// Where the table begins in a segment of `segment_bytes` bytes. DataLoss if it has none.
+/// Where the table begins in a segment of `segment_bytes` bytes. DataLoss if there is no table.
 Result<std::uint64_t> FindTable(const SegmentTrailer& trailer, std::uint64_t segment_bytes);
 /// Whether the table is the one that was written.
 bool IsTable(const SegmentTrailer& trailer, std::span<const std::byte> table);
-/// Whether a record can lie there, in a segment whose table or end is at `end`.
+/// Whether a record can be there, in a segment whose table or end is at `end`.
 bool LiesInSegment(const SegmentEntry& entry, std::uint64_t end);
 
 /// "millrace-<owner, 16 hex digits>-<number, 8 hex digits>.examples"

@@ -1,4 +1,4 @@
-// The part of a plan that says where what is built of its examples is kept: the key `cache`.
+// The part of a plan that says where its built examples are kept: the key `cache`.
 //
 // Value type.
 #pragma once

@@ -1,5 +1,5 @@
 // A source whose examples are taken from a cache, if it has them, and kept there, once they are
-// built. What is kept of an example is what its reader appends to a batch: its rows of the source's
+// built. The cache keeps what the reader of an example appends to a batch: its rows of the source's
 // tensors, or why it is dropped.
 //
 // Immutable; thread-safe.
@@ -18,12 +18,12 @@ namespace millrace {
 struct SourceCache {
   std::shared_ptr<BuiltExamples> examples;
   CacheLevel level = CacheLevel::kMemory;
-  Digest128 operations;  // all that decides what is built, besides the dataset
+  Digest128 operations;  // all that decide what is built, besides the dataset
 };
 
-/// Batches of the result have the same bytes as those of `source`. InvalidArgument, beginning with
-/// the key `cache.examples`, if the source's examples have no names. If `cache.examples` is null,
-/// only that is checked, and `source` is returned.
+/// Batches of the result have the same bytes as batches of `source`. InvalidArgument, beginning
+/// with the key `cache.examples`, if the source's examples have no names. If `cache.examples` is
+/// null, only that is checked, and `source` is returned.
 Result<std::shared_ptr<const Source>> WithCache(std::shared_ptr<const Source> source,
                                                 const SourceCache& cache);
 

@@ -1,13 +1,13 @@
 // Bytes of examples in a folder, within a limit. The folder may be lost, damaged, full, read-only,
-// or in use by other processes: that costs time, and never gives wrong bytes.
+// or in use by other processes: this costs time, and never gives wrong bytes.
 //
 // Records are appended to segments, files of some MiB (docs/formats/cache.md). Each cache writes
-// segments of its own and reads those of all. A value is given out only if record, key and digest
+// segments of its own and reads all segments. A value is given out only if record, key and digest
 // agree. The segment that was used longest ago is removed first, also if another process wrote it:
 // a process sets the time of a file that it uses.
 //
-// Nothing is synced: what a crash of the machine destroys is built again. Files are read with
-// pread, because a file that is mapped can be cut off under its reader.
+// Nothing is synced: examples that a crash of the machine destroys are built again. Files are read
+// with pread, because a mapped file can be truncated under its reader.
 //
 // Thread-safe. No call waits for another one that reads or writes, except that an addition waits
 // while a new segment is begun. REQUIRES: no call is under way at destruction.
@@ -38,14 +38,14 @@ namespace millrace {
 
 struct DiskCacheOptions {
   std::filesystem::path folder;  // made if it is missing; files of other names are left alone
-  /// Of all segments in the folder. Other processes may each exceed it by one segment, because they
-  /// look at the folder only before they begin one.
+  /// The most bytes of all segments in the folder. Other processes may each exceed it by one
+  /// segment, because they check the folder only before they begin one.
   std::uint64_t limit_bytes = 0;
   /// 0: a sixteenth of the limit; at least 4 MiB, or a quarter of a small limit; at most 64 MiB.
   /// Never more than the limit and kMaxSegmentBytes.
   std::uint64_t segment_bytes = 0;
-  /// Memory of the index: 20 to 40 bytes a record. If it does not suffice for all records, those of
-  /// the oldest segments are not found.
+  /// Memory of the index: 20 to 40 bytes per record. If it does not suffice for all records, the
+  /// records of the oldest segments are not found.
   std::uint64_t index_bytes = std::uint64_t{256} << 20;
   std::size_t open_files = 256;                       // at most so many segments are open
   std::uint32_t segment_numbers = kMaxSegmentNumber;  // after so many, the folder is read again
@@ -59,7 +59,7 @@ struct DiskCacheStats {
   std::uint64_t failures = 0;   // of files: cannot be read or written, damaged records
   std::uint64_t evictions = 0;  // segments that this cache removed to make room
   std::uint64_t segments = 0;
-  std::uint64_t bytes = 0;  // of all segments, with the room of those that are being written
+  std::uint64_t bytes = 0;  // of all segments, with the room of segments being written
   std::uint64_t limit_bytes = 0;
   std::uint64_t index_bytes = 0;
 };
@@ -75,10 +75,10 @@ class DiskCache {
   DiskCache(const DiskCache&) = delete;
   DiskCache& operator=(const DiskCache&) = delete;
 
-  /// Looks which segments other processes have written and removed, and removes the oldest beyond
-  /// the limit. Call it once in the beginning: before that, nothing of an earlier run is found. It
-  /// reads 24 bytes a record; other calls may come meanwhile. The cache calls it by itself from
-  /// then on: before it begins a segment, and after each kLookupsAScan lookups.
+  /// Finds the segments that other processes have written and removed, and removes the oldest
+  /// beyond the limit. Call it once in the beginning: before that, no record of an earlier run is
+  /// found. It reads 24 bytes per record; other calls may run meanwhile. From then on the cache
+  /// calls it itself: before it begins a segment, and after every kLookupsAScan lookups.
   void Scan();
 
   /// Null if the key is not there, or cannot be read.
@@ -115,16 +115,16 @@ class DiskCache {
   void WriteFailed(const Status& status);
 
   // disk_cache_write.cc
-  /// None if the key is known or being written, or if no segment can be begun.
+  /// nullopt if the key is known or being written, or if no segment can be begun.
   std::optional<Reserved> Reserve(const Digest128& key, std::uint64_t bytes);
   std::optional<Reserved> ReserveInSegment(std::uint64_t bytes) MILLRACE_REQUIRES(writer_mutex_);
   Status BeginSegment() MILLRACE_REQUIRES(writer_mutex_);
   Result<FileDescriptor> CreateSegment(const std::string& name);
-  /// Writes the table once no record is being written. Does nothing before.
+  /// Writes the table once no record is being written. Does nothing before that.
   void FinishSegment(const SegmentWriter& writer) MILLRACE_REQUIRES(writer_mutex_);
 
   // disk_cache_scan.cc
-  /// The folder could not be listed, if it is not ok.
+  /// An error if the folder could not be listed.
   Status ScanFolder();
   void TouchUsed();
   /// When the file was used, but not later than now. Uses here will count as later ones.
@@ -134,7 +134,7 @@ class DiskCache {
   void LoadRecords(const std::string& name, std::uint64_t bytes, const FileDescriptor& file);
   /// Removes the oldest segments until there is room for `bytes`.
   Status MakeRoom(std::uint64_t bytes);
-  /// ResourceExhausted if there is none.
+  /// ResourceExhausted if there is no segment to remove.
   Status RemoveOldest();
 
   DiskCacheOptions options_;
@@ -146,7 +146,7 @@ class DiskCache {
   RecordIndex index_;
 
   Mutex writer_mutex_;                                                        // taken before mutex_
-  std::shared_ptr<SegmentWriter> writer_ MILLRACE_GUARDED_BY(writer_mutex_);  // null: none
+  std::shared_ptr<SegmentWriter> writer_ MILLRACE_GUARDED_BY(writer_mutex_);  // null: no segment
   std::unordered_set<Digest128, KeyHash> being_written_ MILLRACE_GUARDED_BY(writer_mutex_);
   std::uint32_t next_file_ MILLRACE_GUARDED_BY(writer_mutex_) = 0;
 

@@ -1,9 +1,9 @@
-// Where the records of keys lie in segments: a table of 16 bytes a slot, a third or less of them
+// Where the records of keys are in segments: a table of 16 bytes per slot, a third or less of them
 // empty on average.
 //
-// A slot has half of the key. Another key with the same half takes its slot; who reads a record
-// compares the whole key. Entries of segments that are gone stay until the table is full, because
-// to look for them would cost a pass over the table for each segment.
+// A slot has half of the key. Another key with the same half takes its slot; readers of a record
+// compare the whole key. Entries of segments that are gone stay until the table is full, because
+// finding them would cost a pass over the table for each segment.
 //
 // Not thread-safe.
 #pragma once
@@ -27,12 +27,12 @@ struct RecordPlace {
 };
 inline constexpr std::uint32_t kMaxSegmentNumber = (std::uint32_t{1} << 20) - 1;
 
-/// Which numbers are segments that records may lie in. Numbers beyond its end are.
+/// Which numbers are segments that may hold records. Numbers beyond its end are such segments.
 using LiveSegments = std::vector<bool>;
 
 class DiskIndex {
  public:
-  /// `seed` spreads keys over the table, so that nobody can make up keys that all fall together.
+  /// `seed` spreads keys over the table, so that nobody can make up keys that all collide.
   explicit DiskIndex(std::uint64_t seed) : seed_(seed) {}
 
   std::optional<RecordPlace> Find(const Digest128& key) const;

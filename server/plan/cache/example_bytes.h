@@ -1,4 +1,4 @@
-// What was built of one example, as a run of bytes that caches and readers share.
+// One built example, as a run of bytes that caches and readers share.
 //
 // Filled by one thread. Immutable and thread-safe from then on, as
 // std::shared_ptr<const ExampleBytes>. The bytes live as long as somebody holds the pointer, also
@@ -30,20 +30,20 @@ class ExampleBytes {
   /// All of the memory, for the thread that fills it.
   std::span<std::byte> memory() { return {memory_.get(), capacity_}; }
   /// From now on, bytes() are `size` bytes of the memory from `begin` on. REQUIRES: `begin` is a
-  /// multiple of 16, and they lie in the memory.
+  /// multiple of 16, and they are in the memory.
   void Narrow(std::size_t begin, std::size_t size) {
     begin_ = begin;
     size_ = size;
   }
 
-  /// What the object takes of the heap, with the heap's own overhead.
+  /// Heap memory of the object, with the heap's own overhead.
   std::size_t heap_bytes() const {
     constexpr std::size_t kSharedCounts = 16;
     return HeapBytes(kSharedCounts + sizeof(ExampleBytes)) + HeapBytes(capacity_);
   }
 
-  /// What glibc's heap takes for a block of `size` bytes: 8 bytes before it, multiples of 16, at
-  /// least 32. Whole pages for a block that is large enough to be mapped alone.
+  /// Bytes that glibc's heap takes for a block of `size` bytes: 8 bytes before it, multiples of 16,
+  /// at least 32. Whole pages for a block that is large enough to be mapped alone.
   static constexpr std::size_t HeapBytes(std::size_t size) {
     constexpr std::size_t kMappedAlone = std::size_t{128} << 10;
     if (size >= kMappedAlone) return (size + 16 + 4095) / 4096 * 4096;

@@ -1,4 +1,4 @@
-// What was built of examples: in memory, and behind that, if wished, on disk.
+// Built examples: in memory, and behind that, if configured, on disk.
 //
 // A key is made by the caller: a digest of everything that the bytes depend on. The cache trusts
 // that equal keys have equal bytes.
@@ -39,7 +39,7 @@ class ExampleCache {
   explicit ExampleCache(std::uint64_t limit_bytes, std::unique_ptr<DiskCache> disk = nullptr)
       : memory_(limit_bytes), disk_(std::move(disk)) {}
 
-  /// Looks in memory, then on disk. What is found on disk is in memory from then on. Null if it is
+  /// Looks in memory, then on disk. A value found on disk is in memory from then on. Null if it is
   /// in neither.
   ExamplePtr Find(const Digest128& key);
 
@@ -50,18 +50,18 @@ class ExampleCache {
   /// `value` is not null.
   ExamplePtr Add(const Digest128& key, ExamplePtr value);
 
-  /// Of the memory. When this returns, the cache counts at most this many bytes.
+  /// Sets the limit of the memory. When this returns, the cache counts at most this many bytes.
   void SetLimit(std::uint64_t limit_bytes) { memory_.SetLimit(limit_bytes); }
 
-  /// The part in memory, for what must not be on disk, or not yet.
+  /// The part in memory, for values that must not be on disk, or not yet.
   MemoryCache& memory() { return memory_; }
-  /// Null if there is none.
+  /// Null if there is no disk cache.
   DiskCache* disk() { return disk_.get(); }
 
   ExampleCacheStats stats() const;
 
  private:
-  /// What is found is in memory from then on.
+  /// A value that is found is in memory from then on.
   ExamplePtr FindOnDisk(const Digest128& key);
 
   MemoryCache memory_;

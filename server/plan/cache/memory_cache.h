@@ -41,8 +41,8 @@ class MemoryCache {
 
   /// Null if the key is not there.
   ExamplePtr Find(const Digest128& key);
-  /// The same for many keys, some times as fast: each shard is locked only once for some of them,
-  /// and the memory that they lie in is waited for together. REQUIRES: as many values as keys.
+  /// The same for many keys, several times as fast: each shard is locked only once for some of
+  /// them, and their reads of memory overlap. REQUIRES: as many values as keys.
   void FindAll(std::span<const Digest128> keys, std::span<ExamplePtr> values);
 
   struct Added {
@@ -59,7 +59,7 @@ class MemoryCache {
 
   MemoryCacheStats stats() const;
 
-  /// What an example counts: its value, its entry, and its part of the table.
+  /// Bytes that an example counts for: its value, its entry, and its part of the table.
   static std::uint64_t Charge(const ExampleBytes& value);
 
  private:
@@ -87,7 +87,7 @@ class MemoryCache {
     std::uint64_t additions MILLRACE_GUARDED_BY(mutex) = 0;
     std::uint64_t evictions MILLRACE_GUARDED_BY(mutex) = 0;
     std::uint64_t refusals MILLRACE_GUARDED_BY(mutex) = 0;
-    // When `oldest` was used: evictions look at it without the lock.
+    // When `oldest` was used: evictions read it without the lock.
     std::atomic<std::uint64_t> oldest_used{kNever};
 
     void Unlink(Entry& entry) MILLRACE_REQUIRES(mutex);
@@ -100,7 +100,7 @@ class MemoryCache {
   /// The value of the key, which now counts as used; null if it is not there.
   ExamplePtr Use(Shard& shard, const Digest128& key) MILLRACE_REQUIRES(shard.mutex);
   /// Counts bytes of a value that will be added, and evicts others until there is room. False if
-  /// there can be none.
+  /// there cannot be room.
   bool Reserve(std::uint64_t bytes);
   /// False if no value is left.
   bool EvictOldest();

@@ -1,6 +1,6 @@
-// What a reader made of one example, as bytes: its rows of all tensors, or why it is dropped. They
-// are taken from a batch writer and put into another one. Ids are left out, because an example can
-// have another id in another dataset. docs/formats/cache.md describes the bytes.
+// One example from a reader, as bytes: its rows of all tensors, or why it is dropped. They are
+// taken from a batch writer and put into another one. Ids are left out, because an example can have
+// another id in another dataset. docs/formats/cache.md describes the bytes.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -20,15 +20,14 @@ namespace millrace {
 
 class ExamplePacker {
  public:
-  /// `tensors`: those of the writers.
+  /// `tensors`: the tensors of the writers.
   explicit ExamplePacker(const std::vector<TensorSpec>& tensors);
 
-  /// A digest of all that bytes depend on besides the values: version of the form, and names and
-  /// types of the tensors.
+  /// A digest of everything that the bytes depend on besides the values: version of the format, and
+  /// names and types of the tensors.
   Digest128 digest() const { return digest_; }
 
-  /// The example that is row `row` of what the writer holds. REQUIRES: the row is ended; all values
-  /// are in bounds.
+  /// The example in row `row` of the writer. REQUIRES: the row is ended; all values are in bounds.
   ExamplePtr Pack(const BatchWriter& writer, std::size_t row) const;
   static ExamplePtr PackDropped(DropReason reason);
 
@@ -48,7 +47,7 @@ class ExamplePacker {
   };
   static constexpr std::size_t kNotCut = ~std::size_t{0};
 
-  std::vector<Tensor> tensors_;  // but those of ids, and splits
+  std::vector<Tensor> tensors_;  // except ids and splits
   std::vector<Splits> splits_;
   std::optional<std::size_t> id_;  // number of the tensor with ids
   Digest128 digest_;

@@ -1,4 +1,4 @@
-// Where all records of a disk cache lie, within a limit of memory. Keys are spread over tables with
+// Where all records of a disk cache are, within a limit of memory. Keys are spread over tables with
 // locks of their own, so that threads rarely wait, and a table that grows holds up few of them.
 //
 // Thread-safe.
@@ -19,7 +19,7 @@ namespace millrace {
 class RecordIndex {
  public:
   /// `seed`: see DiskIndex. While one of the tables grows, its old form, a hundredth of the whole,
-  /// comes on top of the limit.
+  /// exceeds the limit.
   RecordIndex(std::uint64_t limit_bytes, std::uint64_t seed);
 
   std::optional<RecordPlace> Find(const Digest128& key) const;

@@ -19,11 +19,11 @@ namespace millrace {
 struct Segment {
   std::uint32_t number = 0;  // in this table; it is not in the file
   std::string name;
-  std::uint64_t bytes = 0;  // of the file; of one that is being written here: what it may become
+  std::uint64_t bytes = 0;  // of the file; its largest size while it is being written here
   std::int64_t used_ns = 0;
   std::uint64_t read_to = 0;  // records before this are in the index
   bool writing = false;       // by this cache
-  bool forgotten = false;     // its records are not in the index, because that has no room
+  bool forgotten = false;     // its records are not in the index, which has no room
   bool unread = false;        // its header is not checked yet, so it has no records either
   bool touch = false;         // used since its file's time was set
   std::shared_ptr<const FileDescriptor> file;  // null: not open
@@ -41,22 +41,22 @@ class SegmentTable {
   /// Drops all segments, and begins again with number 1.
   void Clear();
 
-  /// Null if there is none.
+  /// Null if there is no such segment.
   Segment* Find(std::uint32_t number);
   Segment* Find(const std::string& name);
-  /// The one that was used longest ago, of those that are not being written (for_removal), or of
-  /// those that have records.
+  /// The segment that was used longest ago, among segments that are not being written
+  /// (for_removal), or among segments that have records.
   Segment* Oldest(bool for_removal);
 
   void Resize(Segment& segment, std::uint64_t bytes);
-  /// Keeps the file open, and closes the one that was opened longest ago if there are too many.
+  /// Keeps the file open, and closes the file that was opened longest ago if too many are open.
   void KeepOpen(Segment& segment, std::shared_ptr<const FileDescriptor> file);
 
   /// Segments with records in the index.
   LiveSegments Live() const;
   std::unordered_map<std::uint32_t, Segment>& all() { return segments_; }
   std::size_t size() const { return segments_.size(); }
-  /// Of all segments.
+  /// Bytes of all segments.
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t next_number() const { return next_; }
   bool HasNumbers() const { return next_ <= max_number_; }

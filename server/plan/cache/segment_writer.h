@@ -1,5 +1,5 @@
 // The segment that a disk cache is writing: which places are given out, and which records are
-// there. Several threads write records at once, each to a place that it was given.
+// there. Several threads write records at once, each to its own place.
 //
 // Not thread-safe, except for file() and the constants.
 #pragma once
@@ -30,8 +30,8 @@ class SegmentWriter {
     return max_bytes < rest ? 0 : std::min(max_bytes - rest, kMaxRecordBytes);
   }
 
-  /// Where a record of `bytes` bytes is to be written; Wrote or Lost follows. None if the segment
-  /// is full.
+  /// Where a record of `bytes` bytes is to be written; Wrote or Lost follows. nullopt if the
+  /// segment is full.
   std::optional<std::uint64_t> Reserve(std::uint64_t bytes) {
     const std::uint64_t end = end_ + bytes;
     if (end + SegmentEndBytes(entries_.size() + pending_ + 1) > max_bytes_) return std::nullopt;
@@ -68,7 +68,7 @@ class SegmentWriter {
   const std::uint64_t max_bytes_;
   std::uint64_t end_ = sizeof(SegmentHeader);
   std::vector<SegmentEntry> entries_;
-  std::size_t pending_ = 0;  // places given out, of which it is not known whether they were written
+  std::size_t pending_ = 0;  // places given out, not known to be written or lost
   bool closed_ = false;
   bool failed_ = false;
 };

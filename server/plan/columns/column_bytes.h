@@ -21,7 +21,7 @@ void PutNumber(std::vector<std::byte>& out, T value) {
   for (std::size_t i = 0; i < sizeof(T); ++i) out.push_back(std::byte(value >> (8 * i) & 0xff));
 }
 
-/// Takes a number off the front. REQUIRES: there are so many bytes.
+/// Takes a number off the front. REQUIRES: there are enough bytes.
 template <class T>
 T TakeNumber(std::span<const std::byte>& in) {
   T value = 0;
@@ -32,7 +32,7 @@ T TakeNumber(std::span<const std::byte>& in) {
   return value;
 }
 
-/// Takes a text of `size` bytes off the front. REQUIRES: there are so many bytes.
+/// Takes a text of `size` bytes off the front. REQUIRES: there are `size` bytes.
 inline std::string TakeText(std::span<const std::byte>& in, std::size_t size) {
   std::string text(reinterpret_cast<const char*>(in.data()), size);
   in = in.subspan(size);

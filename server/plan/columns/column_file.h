@@ -16,10 +16,10 @@
 
 namespace millrace {
 
-/// What identifies a column.
+/// The identity of a column.
 struct ColumnKey {
   Digest128 dataset;     // of the data
-  Digest128 operations;  // of what builds the examples
+  Digest128 operations;  // that build the examples
   std::string name;      // of the column; at most 1,024 bytes
   friend bool operator==(const ColumnKey&, const ColumnKey&) = default;
 
@@ -29,8 +29,8 @@ struct ColumnKey {
 
 /// The bytes of a column's file. REQUIRES: the name has at most 1,024 bytes.
 std::vector<std::byte> EncodeColumn(const ColumnKey& key, const MeasuredValues& values);
-/// The values in a file's bytes. DataLoss that says what is wrong if they are damaged, of another
-/// version, or of another column.
+/// The values in a file's bytes. DataLoss with the error if they are damaged, of another version,
+/// or of another column.
 Result<MeasuredValues> DecodeColumn(std::span<const std::byte> bytes, const ColumnKey& key);
 
 /// Writes a column into a folder, which is made if it is missing. The file is whole or absent.

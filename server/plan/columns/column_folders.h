@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-/// Where a column is kept, and what is known of it.
+/// Where a column is kept, and its known facts.
 struct ColumnPlace {
   std::string dataset_id;  // for people
   ColumnKey key;
@@ -30,21 +30,20 @@ ColumnKey KeyOf(const ColumnRequest& request, const std::string& name);
 /// The place of one column of a request. REQUIRES: the request has it.
 ColumnPlace PlaceOf(const ColumnRequest& request, const std::string& name);
 
-/// OK if values are of a column: it has this type, and the source so many examples. DataLoss
-/// otherwise.
+/// OK if the values fit a column of this type and number of examples. DataLoss otherwise.
 Status CheckForm(const MeasuredValues& values, MeasuredType type, std::uint64_t examples);
 
 /// The column from the first folder that has it. A file that cannot be read, or has values of
 /// another type or number, is logged and counts as missing.
 std::optional<MeasuredValues> FindColumn(const ColumnPlace& place, Logger& logger);
 
-/// Writes a column into the first of the folders that can be written. The error of the last one if
-/// none can.
+/// Writes a column into the first of the folders that can be written. If no folder can be written,
+/// the error of the last one.
 Status KeepColumn(const std::vector<std::filesystem::path>& folders, const ColumnKey& key,
                   const MeasuredValues& values);
 
-/// FailedPrecondition that names the files if a request excludes some: columns that nobody has
-/// measured cannot be measured without them.
+/// FailedPrecondition that names the files if a request excludes some: columns that are not
+/// measured yet cannot be measured without them.
 Status CheckMeasurable(const ColumnRequest& request, const std::vector<std::string>& missing);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Who gives a plan its measured columns.
+// Providers of a plan's measured columns.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +23,7 @@ struct ColumnRequest {
   std::string dataset_id;  // for people
   std::vector<std::filesystem::path>
       folders;                            // that may hold them; the first writable one gets them
-  Digest128 operations;                   // of what builds the examples, a user's code too
+  Digest128 operations;                   // that build the examples, a user's code too
   std::shared_ptr<const Source> source;   // that can be measured
   std::vector<MeasurableColumn> columns;  // at least one
   std::vector<std::string> excluded_files = {};  // the source does not have their examples whole
@@ -33,10 +33,10 @@ struct ColumnRequest {
 class ColumnProvider {
  public:
   virtual ~ColumnProvider() = default;
-  /// May take long, if the columns have to be measured. Unavailable if they cannot be had now, for
-  /// example because other processes measure them. FailedPrecondition that names the excluded
-  /// files if columns that nobody has measured would have to be measured without them. Errors of
-  /// Measurer::Measure; Cancelled.
+  /// May take long, if the columns have to be measured. Unavailable if they are not available now,
+  /// for example because other processes measure them. FailedPrecondition that names the excluded
+  /// files if columns would have to be measured without them. Errors of Measurer::Measure;
+  /// Cancelled.
   virtual Result<MeasuredColumns> Get(const ColumnRequest& request) = 0;
 };
 
@@ -48,7 +48,7 @@ struct LocalColumnsOptions {
       progress;
 };
 
-/// Takes columns from files, and measures in this process those that have none. One request is
+/// Takes columns from files, and measures columns without files in this process. One request is
 /// measured at a time.
 class LocalColumns final : public ColumnProvider {
  public:

@@ -21,7 +21,7 @@ struct ColumnRecord {
 
 std::vector<std::byte> EncodeRecord(const ColumnRecord& record);
 
-/// Takes a record off the front. DataLoss, and nothing is taken, if no whole one is there.
+/// Takes a record off the front. DataLoss, and nothing is taken, if there is no whole record.
 Result<ColumnRecord> TakeRecord(std::span<const std::byte>& in);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// The columns of a worker: it measures none by itself, but fetches them from its dispatcher.
+// The columns of a worker, which it does not measure itself but fetches from its dispatcher.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/// Takes columns from files, and fetches those that have none. What is fetched has to have its
+/// Takes columns from files, and fetches columns without files. A fetched column has to match its
 /// digest, and is kept in a file. Thread-safe.
 class FetchedColumns final : public ColumnProvider {
  public:

@@ -1,8 +1,7 @@
-// The columns of a dispatcher. Those that are in no file are measured by workers: what these send
-// is put together here, and kept in files beside the index. docs/formats/columns.md has the
-// formats.
+// The columns of a dispatcher. Workers measure columns that are in no file; their values are put
+// together here, and kept in files beside the index. docs/formats/columns.md has the formats.
 //
-// Thread-safe. What is asked about a column that nobody measures is answered by doing nothing.
+// Thread-safe. Calls about a column that is not being measured do nothing.
 #pragma once
 
 #include <filesystem>
@@ -33,17 +32,16 @@ class KeptColumns final : public ColumnProvider {
   /// Whether a column is kept. If it is in a file, Encoded finds it from then on.
   bool Has(const ColumnPlace& place) { return FindKept(place) != nullptr; }
 
-  /// Begins to measure a column, or goes on with what an earlier process has measured.
+  /// Begins to measure a column, or goes on from the values that an earlier process has measured.
   void Begin(const ColumnPlace& place);
-  /// The ranges of a column that is being measured, by their first examples, that are there
-  /// already.
+  /// The ranges of a column that are measured already, by their first examples.
   std::vector<std::uint64_t> Measured(const ColumnKey& key) const;
   /// Takes the values of a range. Errors of PartialColumn::Put.
   Status Put(const ColumnKey& key, std::uint64_t first, const MeasuredValues& values);
   /// Keeps a column that is whole now. FailedPrecondition if it is not. If no folder can be
   /// written, it is kept in memory, and a warning is logged.
   Status Finish(const ColumnKey& key);
-  /// Ends measuring. What is in the file stays there.
+  /// Ends measuring. The file stays as it is.
   void Abandon(const ColumnKey& key);
 
   /// The bytes of a column's file. NotFound if it is not kept here, or has not been asked for yet.

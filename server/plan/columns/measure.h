@@ -1,6 +1,7 @@
 // Measured columns: numbers of examples that are known only once the examples are built, such as
 // the nodes of a closure or the label of a record. They are found for every example of a source,
-// before split, filter and exclude, so that all pipelines over these examples have the same ones.
+// before split, filter and exclude, so that all pipelines over these examples have the same
+// columns.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +22,13 @@ namespace millrace {
 struct MeasurableColumn {
   std::string name;  // as expressions read it
   MeasuredType type = MeasuredType::kCount;
-  std::size_t tensor = 0;  // the number of the one with the values, or that cuts what is counted
+  std::size_t tensor = 0;  // the number of the tensor with the values or the splits
   friend bool operator==(const MeasurableColumn&, const MeasurableColumn&) = default;
 };
 
 /// The columns that can be measured: `nodes` and `edges` if examples have any, `NAME.length` of
-/// each tensor NAME that splits cut, and NAME of each tensor with one int64 or float32 an example,
-/// with '/' written as '.'. Those that the source has already are left out.
+/// each tensor NAME that splits cut, and NAME of each tensor with one int64 or float32 per example,
+/// with '/' written as '.'. Columns that the source has already are left out.
 std::vector<MeasurableColumn> MeasurableColumns(const Source& source);
 
 /// Measures the examples of a source, some at a time. Not thread-safe; the source must outlive it.
@@ -37,9 +38,9 @@ class Measurer {
   static Result<Measurer> Make(const Source& source, std::vector<MeasurableColumn> columns);
 
   const std::vector<MeasurableColumn>& columns() const { return columns_; }
-  /// The values of the examples [first, first + count): values[c] are those of the c-th column. An
-  /// example that is dropped has none. DataLoss that names the file if data are damaged. REQUIRES:
-  /// the source has the examples.
+  /// The values of the examples [first, first + count): values[c] are the values of the c-th
+  /// column. A dropped example has no value. DataLoss that names the file if data are damaged.
+  /// REQUIRES: the source has the examples.
   Status Measure(ExampleId first, std::uint64_t count, std::vector<WideValues>& values);
 
  private:

@@ -16,10 +16,9 @@ namespace millrace {
 
 using MeasuredColumns = std::map<std::string, std::shared_ptr<const MeasuredValues>>;
 
-/// All that `source` is, with more columns, which come after its own. If a user's code builds the
-/// examples, the values are part of the digest, because they order the examples and nothing else
-/// decides them. REQUIRES: each column has a
-/// value for each example, and a name that the source's columns do not have.
+/// `source` with more columns after its own. If a user's code builds the examples, the values are
+/// part of the digest, because they order the examples and nothing else decides them. REQUIRES:
+/// each column has a value for each example, and a name that the source's columns do not have.
 std::shared_ptr<const Source> WithColumns(std::shared_ptr<const Source> source,
                                           const MeasuredColumns& columns);
 

@@ -1,4 +1,4 @@
-// The values of one measured column, as narrow as they allow.
+// The values of one measured column, in the narrowest type that holds them.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-/// The type of a column's values. The numbers are those of files and messages.
+/// The type of a column's values. Files and messages use these numbers.
 enum class MeasuredType : std::uint8_t {
   kCount = 0,  // a length or the like, below 2^62
   kInt64 = 1,
@@ -24,12 +24,12 @@ enum class MeasuredType : std::uint8_t {
 /// Values as they are measured.
 struct WideValues {
   MeasuredType type = MeasuredType::kCount;
-  std::vector<std::uint64_t> bits;    // of a count below 2^62, an int64 or a float; 0 if none
+  std::vector<std::uint64_t> bits;    // of a count below 2^62, an int64 or a float; 0 if absent
   std::vector<std::uint8_t> present;  // for each example 1 if it has a value, otherwise 0
 
   /// `count` examples without values.
   static WideValues None(MeasuredType type, std::uint64_t count);
-  /// Gives an example its value. REQUIRES: there is the example.
+  /// Gives an example its value. REQUIRES: the example exists.
   void Set(std::uint64_t id, std::uint64_t value) {
     bits[id] = value;
     present[id] = 1;
@@ -43,7 +43,7 @@ class MeasuredValues {
 
   /// Counts. REQUIRES: each is kNone or below 2^62.
   explicit MeasuredValues(std::span<const std::uint64_t> values);
-  /// REQUIRES: there is a bit for each value, and what is said at WideValues holds.
+  /// REQUIRES: there is a bit for each value, and the rules of WideValues hold.
   explicit MeasuredValues(const WideValues& values);
 
   MeasuredType type() const { return type_; }
@@ -53,23 +53,23 @@ class MeasuredValues {
   bool Has(std::uint64_t id) const {
     return type_ == MeasuredType::kCount ? Stored(id) != 0 : (present_[id / 8] >> id % 8 & 1) != 0;
   }
-  /// The value of an example, 0 if it has none. A float is given as the bits of a float64.
+  /// The value of an example, 0 if it has no value. A float is given as the bits of a float64.
   /// REQUIRES: id < size().
   std::int64_t At(std::uint64_t id) const;
-  /// Reads the values of consecutive examples. REQUIRES: there are so many.
+  /// Reads the values of consecutive examples. REQUIRES: the examples exist.
   void Read(std::uint64_t first, std::span<std::int64_t> values) const;
-  /// Reads 1 for those that have a value, and 0 for others. REQUIRES: there are so many.
+  /// Reads 1 for examples with a value, and 0 for others. REQUIRES: the examples exist.
   void ReadPresence(std::uint64_t first, std::span<std::int64_t> values) const;
 
   /// Bytes of a value: 1, 2, 4 or 8; 4 for floats.
   unsigned width() const { return width_; }
-  /// The values, little endian, without gaps: of a count the value plus 1, or 0 if there is none;
-  /// others as they are, or 0 if there is none.
+  /// The values, little endian, without gaps: a count plus 1, or 0 if it is missing; others as they
+  /// are, or 0 if missing.
   std::span<const std::uint8_t> bytes() const { return bytes_; }
-  /// Empty for counts. Otherwise a bit an example, from the lowest of each byte on: whether it has
-  /// a value.
+  /// Empty for counts. Otherwise one bit per example, from the lowest of each byte on: whether it
+  /// has a value.
   std::span<const std::uint8_t> present() const { return present_; }
-  /// Values from such bytes. InvalidArgument, with what is wrong, if they are not of this form.
+  /// Values from such bytes. InvalidArgument, with the error, if they are not of this form.
   static Result<MeasuredValues> FromBytes(std::vector<std::uint8_t> bytes, unsigned width,
                                           MeasuredType type = MeasuredType::kCount,
                                           std::vector<std::uint8_t> present = {});
@@ -77,7 +77,7 @@ class MeasuredValues {
  private:
   MeasuredValues() = default;
 
-  /// OK unless an example without a value has one, or there are bits of no example.
+  /// OK unless an absent example has a nonzero value, or there are bits beyond the last example.
   Status CheckPresence() const;
 
   std::uint64_t Stored(std::uint64_t id) const {

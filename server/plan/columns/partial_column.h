@@ -1,5 +1,5 @@
-// A column of which not every example is measured yet: in memory, and in a file that grows, from
-// which another process goes on. docs/formats/columns.md has the format of the file.
+// A column that is not yet measured for every example: in memory, and in a file that grows, from
+// which another process can go on. docs/formats/columns.md has the format of the file.
 //
 // Not thread-safe.
 #pragma once
@@ -20,19 +20,19 @@ namespace millrace {
 
 class PartialColumn {
  public:
-  /// Begins with what the file in the first of the folders that has one holds; whatever is damaged
-  /// in it is measured again. If no folder can be written, that is logged, and all stays in memory.
+  /// Begins with the file in the first of the folders that has one; damaged records are measured
+  /// again. If no folder can be written, a line is logged, and all values stay in memory.
   static PartialColumn Open(const ColumnPlace& place, std::shared_ptr<Logger> logger);
 
-  /// Takes the values of the examples from `first` on, unless it has them. They are the whole range
-  /// of kMeasuredRange examples that begins there, or what the source has of it, and of the
-  /// column's type; otherwise InvalidArgument. An error of the disk is logged, and ends writing.
+  /// Takes the values of the examples from `first` on, unless it has them. They have the column's
+  /// type, and are the whole range of kMeasuredRange examples that begins there, as far as the
+  /// source has it; otherwise InvalidArgument. An error of the disk is logged, and ends writing.
   Status Put(std::uint64_t first, const MeasuredValues& values);
 
   std::uint64_t examples() const { return examples_; }
-  /// How many examples are measured.
+  /// Number of measured examples.
   std::uint64_t measured() const { return measured_; }
-  /// Whether the range that begins at an example is measured. REQUIRES: one begins there.
+  /// Whether the range that begins at an example is measured. REQUIRES: a range begins there.
   bool Has(std::uint64_t first) const;
   /// All values. FailedPrecondition if some are missing.
   Result<MeasuredValues> Values() const;
@@ -45,7 +45,7 @@ class PartialColumn {
  private:
   PartialColumn(const ColumnPlace& place, std::shared_ptr<Logger> logger);
 
-  /// Takes over what a file holds, and goes on writing behind that.
+  /// Takes over the values of a file, and goes on writing behind them.
   Status GoOn(const std::filesystem::path& path);
   Status Create(const std::filesystem::path& path);
   void Take(std::uint64_t first, const MeasuredValues& values);
@@ -58,7 +58,7 @@ class PartialColumn {
   std::uint64_t examples_;
   std::shared_ptr<Logger> logger_;
   std::uint64_t measured_ = 0;
-  std::vector<bool> ranges_;  // those that are measured
+  std::vector<bool> ranges_;  // that are measured
   unsigned width_ = 1;
   std::vector<std::uint8_t> stored_;   // as MeasuredValues::bytes
   std::vector<std::uint8_t> present_;  // as MeasuredValues::present

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// Ends compiling with Cancelled at the first request that is wanted; all others go to another
-/// provider, which has to outlive it. Not thread-safe.
+/// Ends compiling with Cancelled at the first wanted request; all others go to another provider,
+/// which has to outlive it. Not thread-safe.
 class RequestCatcher final : public ColumnProvider {
  public:
   RequestCatcher(ColumnProvider& others, std::function<bool(const ColumnRequest&)> wanted)
@@ -22,7 +22,7 @@ class RequestCatcher final : public ColumnProvider {
     caught_ = request;
     return Cancelled("the source of columns was looked for");
   }
-  /// The request that was wanted; empty if there was none.
+  /// The wanted request; nullopt if it was not made.
   const std::optional<ColumnRequest>& caught() const { return caught_; }
 
  private:

@@ -1,6 +1,6 @@
-// The facts of a plan: its identity, its steps and what Welcome says. They take a few kilobytes,
-// however large the dataset is. A worker sends them to a dispatcher without the data, a dispatcher
-// keeps them for each job, and a Plan has them.
+// The facts of a plan: its identity, its steps and the content of Welcome. They take a few
+// kilobytes, however large the dataset is. A worker sends them to a dispatcher without the data, a
+// dispatcher keeps them for each job, and a Plan has them.
 //
 // Immutable value; thread-safe.
 #pragma once
@@ -38,23 +38,23 @@ struct PlanFields {
 class PlanFacts {
  public:
   explicit PlanFacts(PlanFields fields) : fields_(std::move(fields)) {}
-  /// Those that another process has sent. InvalidArgument if a fingerprint or digest cannot be
+  /// The facts that another process has sent. InvalidArgument if a fingerprint or digest cannot be
   /// read.
   static Result<PlanFacts> FromProto(const v1::PlanOutline& outline);
-  /// All but the names of datasets and the canonical text.
+  /// Everything except the names of datasets and the canonical text.
   v1::PlanOutline ToProto() const;
 
   const PlanFields& fields() const { return fields_; }
   const Fingerprint& fingerprint() const { return fields_.fingerprint; }
   /// The fingerprint that the cursors of this plan hold.
   const Fingerprint& order_fingerprint() const { return fields_.order_fingerprint; }
-  /// The datasets of the pipeline, at least one, each id once: those of a mix in the order of its
+  /// The datasets of the pipeline, at least one, each id once; for a mix, in the order of its
   /// branches.
   const std::vector<PlanDataset>& datasets() const { return fields_.datasets; }
   /// The pipeline's options as sorted `key=value` lines. They show in which options two pipelines
   /// differ.
   const std::string& canonical_text() const { return fields_.canonical_text; }
-  /// Lines about code that is not Millrace's own (Source::code); empty: there is none.
+  /// Lines about a user's code (Source::code); empty: there is no such code.
   const std::string& code() const { return fields_.code; }
   /// The digest of the vocabulary and the contexts, 32 hex digits.
   const std::string& static_digest() const { return fields_.static_digest; }
@@ -65,7 +65,7 @@ class PlanFacts {
   /// The step arithmetic for a world size: number of units, step size and remainder.
   /// InvalidArgument, with the numbers, if the plan does not fit it.
   Result<StepArithmetic> Steps(std::uint32_t world_size) const;
-  /// Everything that Welcome says, for a world size. Errors are those of Steps.
+  /// The content of Welcome for a world size. Errors of Steps.
   Result<v1::Spec> Spec(std::uint32_t world_size) const;
 
  private:

@@ -1,4 +1,5 @@
-// What a branch of a mix makes of its source: all tensors that it comes to, made at the worker.
+// The program of a branch of a mix: it makes all tensors of the branch from its source, at the
+// worker.
 //
 // A BranchProgram is immutable and thread-safe; a BranchBuilder belongs to one thread, and must not
 // outlive its program.
@@ -21,8 +22,8 @@
 
 namespace millrace {
 
-/// The names of tensors that a mix reads of its branches, because its output or an operation needs
-/// them; nothing: all that nothing else of a branch reads.
+/// The names of tensors that a mix reads from its branches, because its output or an operation
+/// needs them; nullopt: all tensors that nothing else in a branch reads.
 std::optional<std::set<std::string>> ReadOfBranches(const TensorsPart& mix);
 
 class BranchProgram {
@@ -33,7 +34,7 @@ class BranchProgram {
                                     const std::optional<std::set<std::string>>& read);
 
   const Source& source() const { return *source_; }
-  /// What the branch comes to.
+  /// The tensors that the branch delivers.
   const std::vector<TensorSpec>& tensors() const {
     return plan_ == nullptr ? source_->tensors() : plan_->tensors();
   }
@@ -56,12 +57,11 @@ class BranchBuilder {
   static Result<BranchBuilder> Make(const BranchProgram& program, BufferPool& pool);
 
   /// Builds examples of the branch, in this order, as they are in an epoch, or each in a pass of
-  /// its own, if there are any passes. Errors are those of ExampleReader and of
-  /// TensorPlan::Compute.
+  /// its own, if there are any passes. Errors of ExampleReader and of TensorPlan::Compute.
   Status Build(std::span<const ExampleId> ids, std::uint64_t epoch,
                std::span<const std::uint64_t> passes = {});
 
-  // What was built last. Valid until the next call of Build.
+  // The last built examples. Valid until the next call of Build.
   const BatchInfo& info() const { return writer_.info(); }
   /// The values of a tensor of program.tensors().
   std::span<const std::byte> values(std::size_t tensor) const;

@@ -1,4 +1,4 @@
-// Numbers for digests, in the order in which they come.
+// Numbers for digests, in the order in which they are added.
 //
 // Not thread-safe.
 #pragma once
@@ -19,7 +19,7 @@ class DigestNumbers {
     std::uint32_t number = 0;
     bool is_new = false;
   };
-  /// The number of a digest; the next one if it has none yet. REQUIRES: size() < 2^32 - 1.
+  /// The number of a digest; a new digest gets the next number. REQUIRES: size() < 2^32 - 1.
   Added Add(const Digest128& digest) {
     if (2 * (digests_.size() + 1) > slots_.size()) Grow();
     std::uint32_t& slot = Slot(digest);

@@ -1,13 +1,13 @@
-// The tables of a plan with several branches: what the numbers in batches of all of them refer to.
+// The tables of a plan with several branches, to which the numbers in its batches refer.
 //
 // Rows of two branches are the same if their columns agree, and if the rows that they refer to are
 // the same. So a row means what it meant in its branch, however far it refers. Each row of the
-// first branch keeps its number; a further branch adds, in its order, the rows that none before it
-// has. Of rows that a branch has several times the first is the same as another's first, the second
-// as its second, and so on: different rows of a branch stay different.
+// first branch keeps its number; a further branch adds, in its order, the rows that no branch
+// before it has. If two branches have a row several times, their first occurrences are the same
+// row, their second ones too, and so on: different rows of a branch stay different.
 //
 // A count is the sum over the branches; branches whose tables are all equal count once, since they
-// draw from the same data. A run of rows becomes the run of those that its branch added, so that
+// draw from the same data. A run of rows becomes the run of the rows that its branch added, so that
 // runs still follow each other to the last row.
 //
 // Keeps a number for every row of a branch that moves, and reads values from the sources again.
@@ -36,8 +36,8 @@ class JoinedTables {
 
   /// `branches`: in the order of the pipeline. InvalidArgument, which names the table and two
   /// branches, if they have different tables, columns, or tensors with numbers of rows; or, unless
-  /// `joint`, if two tables have different values. DataLoss if a branch's rows refer to what does
-  /// not exist, or to themselves. REQUIRES: there is a branch.
+  /// `joint`, if two tables have different values. DataLoss if a branch's rows refer to rows that
+  /// do not exist, or to themselves. REQUIRES: there is a branch.
   static Result<JoinedTables> Make(std::vector<Branch> branches, bool joint);
 
   /// As Source::tables().

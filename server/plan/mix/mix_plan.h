@@ -1,4 +1,4 @@
-// What the readers of a mix share: how each branch's tensors become those of the mix.
+// The data that the readers of a mix share: how each branch's tensors become tensors of the mix.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -20,12 +20,12 @@
 
 namespace millrace {
 
-/// How a tensor of a branch becomes one of the mix.
+/// How a tensor of a branch becomes a tensor of the mix.
 struct CopiedTensor {
   std::size_t to = 0;    // its number in the mix
   std::size_t from = 0;  // in the branch
   DType from_type = DType::kUint8;
-  std::optional<std::size_t> splits = {};  // the number in the branch of those that cut it
+  std::optional<std::size_t> splits = {};  // the number in the branch of its splits
   std::span<const std::uint32_t> rows;     // of the joined table; empty: values stay
   bool of_sorted_edges = false;            // a row for each edge, and edges are put in a new order
 };
@@ -33,15 +33,15 @@ struct CopiedTensor {
 /// How the examples of a branch get into batches of the mix.
 struct BranchCopy {
   std::vector<CopiedTensor> tensors;
-  /// The edges' labels, among `tensors`, if numbers of a joined table do not ascend as the
-  /// branch's do. Edges stand by label in every batch.
+  /// The edges' labels, among `tensors`, if numbers of a joined table do not ascend as the branch's
+  /// do. Every batch has its edges by label.
   std::optional<std::size_t> sorted_by = {};
   /// The number in the mix of each reason for which the branch drops examples.
   std::array<DropReason, kDropReasons> reasons = {};
 };
 
 struct MixPlan {
-  /// Errors are those of MakeMixedSource.
+  /// Errors of MakeMixedSource.
   static Result<MixPlan> Make(const std::vector<SourceBranch>& branches,
                               std::vector<BranchProgram> programs, JoinedTables joined);
 

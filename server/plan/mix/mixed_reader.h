@@ -30,12 +30,12 @@ class MixedReader final : public ExampleReader {
   struct Part {
     std::unique_ptr<BranchBuilder> builder;  // null until it is first needed
     std::vector<ExampleId> ids;
-    std::vector<std::uint64_t> passes;  // of the ids; none if all belong to the epoch
+    std::vector<std::uint64_t> passes;  // of the ids; empty if all belong to the epoch
     std::vector<ConvertLoop> convert;   // for each copied tensor; null: bytes stay
     std::vector<std::span<const std::byte>> values;
     std::vector<std::span<const std::byte>> splits;  // of each copied tensor; empty: rows of batch
     std::vector<DType> split_types;
-    // What is still to be copied.
+    // The next rows to copy.
     std::size_t next_graph = 0;
     std::size_t next_dropped = 0;
   };
@@ -48,7 +48,7 @@ class MixedReader final : public ExampleReader {
   Status Build(std::size_t branch, const BatchInfo& batch);
   Status CopyNext(std::size_t branch, ExampleId id, BatchWriter& writer);
   void CopyGraph(std::size_t branch, BatchWriter& writer);
-  /// The rows of a copied tensor that are the next example's.
+  /// The next example's rows of a copied tensor.
   Rows RowsOf(const Part& part, const CopiedTensor& tensor, std::size_t number) const;
   /// Finds the order of the next example's edges by their labels in the mix.
   void SortEdges(const Part& part, const BranchCopy& copy);

@@ -1,4 +1,5 @@
-// The tensors of a mix: those that all branches come to, with types that hold the values of each.
+// The tensors of a mix: the tensors that all branches deliver, with types that hold the values of
+// each.
 //
 // Value types and pure functions.
 #pragma once
@@ -16,22 +17,22 @@ namespace millrace {
 /// The tensor that says which branch an example is of: numbers of rows of the table `branches`.
 inline constexpr std::string_view kBranchTensor = "branch";
 
-/// What a branch comes to.
+/// The tensors that a branch delivers.
 struct BranchTensors {
   std::string name;
   std::vector<TensorSpec> tensors;
 };
 
 struct MixedTensors {
-  /// Those of the first branch, in its order, widened; then kBranchTensor.
+  /// The tensors of the first branch, in its order, widened; then kBranchTensor.
   std::vector<TensorSpec> tensors;
-  /// For each branch, and each of `tensors` but the last: its number among those of the branch.
+  /// For each branch, and each of `tensors` except the last: its number among the branch's tensors.
   std::vector<std::vector<std::size_t>> numbers;
 };
 
 /// Integers that are as narrow as the data allow get the narrowest type for the values of all
 /// branches; other types become the common type of operations. InvalidArgument that names a tensor
-/// and two branches if they do not come to the same tensors. REQUIRES: there is a branch.
+/// and two branches if they do not deliver the same tensors. REQUIRES: there is a branch.
 Result<MixedTensors> MixTensors(std::span<const BranchTensors> branches);
 
 /// A tensor whose numbers refer to a table of `rows` rows. Its type holds each of them.

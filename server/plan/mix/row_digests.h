@@ -1,5 +1,4 @@
-// What the rows of a source's tables are, as digests that can be compared with those of another
-// source.
+// Digests of the rows of a source's tables, which can be compared with another source's digests.
 //
 // Free functions, thread-safe.
 #pragma once
@@ -16,11 +15,12 @@ namespace millrace {
 
 /// A digest for every row of a table, all different: XXH3-128 of its columns, with the digests of
 /// the rows that they refer to in place of numbers. Rows of two sources have equal digests if they
-/// are the same, that is, if they agree in everything but numbers of rows and counts. A row that is
-/// like an earlier one of its table has a digest that counts these.
+/// are the same, that is, if they agree in everything but numbers of rows and counts. A row that
+/// repeats earlier rows of its table has a digest that counts these.
 ///
-/// `known`: digests by table, of those that the table refers to. DataLoss, with column and row, if
-/// a row refers to one that does not exist, or to itself, or if runs are longer than their table.
+/// `known`: digests by table, of the tables that the table refers to. DataLoss, with column and
+/// row, if a row refers to a row that does not exist, or to itself, or if runs are longer than
+/// their table.
 Result<std::vector<Digest128>> DigestRows(const std::vector<LinkedColumn>& columns,
                                           bool first_is_none, std::size_t table,
                                           const NamedTable& values,

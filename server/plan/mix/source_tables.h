@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-/// A table as it is served: a serialized v1::Table. REQUIRES: `spec` is that of the table.
+/// A table as it is served: a serialized v1::Table. REQUIRES: `spec` is the spec of the table.
 std::string TableBytes(const Source& source, const TableSpec& spec, std::size_t table);
 
 /// The values of a table. DataLoss if it is too large to be served.

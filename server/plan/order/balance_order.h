@@ -4,7 +4,7 @@
 // Anomalies", SIAM J. Appl. Math. 17, 1969: LPT), so long as it is not full. A batch is a function
 // of its unit alone, whatever the world size.
 //
-// Immutable but for the groups that were dealt last, which it keeps for all its readers;
+// Immutable except for the groups that were dealt last, which it keeps for all its readers;
 // thread-safe.
 #pragma once
 
@@ -52,10 +52,11 @@ class BalanceOrder final : public Order {
     std::uint64_t group;
     friend bool operator==(const GroupKey&, const GroupKey&) = default;
   };
-  /// How many dealt groups are kept. Ranks of one job, and jobs at other places, each read another.
+  /// How many dealt groups are kept. Ranks of one job, and jobs at other places, each read another
+  /// group.
   static constexpr std::size_t kKept = 16;
 
-  /// The group, from those kept or dealt now.
+  /// The group, kept or dealt now.
   std::shared_ptr<const Dealt> GroupOf(const GroupKey& key, PlaceReader& places) const;
   Dealt Deal(const GroupKey& key, PlaceReader& places) const;
   /// Number of batches of a group.

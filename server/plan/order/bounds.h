@@ -1,7 +1,7 @@
 // Bounds of buckets that make padding least, and the histogram from which they are chosen.
 //
 // A bucket holds the values above the bound before it, up to and with its own bound; each value of
-// it is padded to that bound. docs/guides/orders.md, "Buckets", says what for.
+// it is padded to that bound. docs/guides/orders.md, "Buckets", has the reasons.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class ValueHistogram {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
 
-  /// Values above `limit` get no entry, such as those above a budget. REQUIRES: limit <= kMaxValue.
+  /// Values above `limit`, such as a budget, get no entry. REQUIRES: limit <= kMaxValue.
   explicit ValueHistogram(std::uint64_t limit = kMaxValue);
 
   /// Adds values. A negative one counts as above the limit.
@@ -41,7 +41,7 @@ class ValueHistogram {
   std::uint64_t count() const { return count_; }
   /// Number of values above the limit.
   std::uint64_t above() const { return above_; }
-  /// The largest value that was added; 0 if there is none.
+  /// The largest value that was added; 0 if there are no values.
   std::uint64_t largest() const { return largest_; }
 
  private:
@@ -62,7 +62,7 @@ class ValueHistogram {
 
 /// The best bounds: min(count, entries) of the histogram's values, ascending, such that the sum
 /// over all values of the bounds of their buckets is least. If several choices are equal, the one
-/// with the smallest last but one bound, then the smallest bound before that one, and so on. Exact.
+/// with the smallest last but one bound, then the smallest bound before it, and so on. Exact.
 ///
 /// Dynamic programming over the buckets; each step finds the leftmost minima of a Monge matrix by
 /// divide and conquer. For k bounds and D entries this takes O(k D log D) time and 2 k D bytes.
@@ -71,9 +71,9 @@ class ValueHistogram {
 /// algorithm", Algorithmica 2, 1987, whose SMAWK would save the logarithm.)
 std::vector<std::uint64_t> BestBounds(const ValueHistogram& histogram, std::size_t count);
 
-/// Number of values in each bucket; values above the last bound are in none. Exact if bounds part
-/// no group of the histogram: those of BestBounds part none, and no bounds do while each entry is
-/// one value. REQUIRES: ascending bounds.
+/// Number of values in each bucket; values above the last bound are in no bucket. Exact if no bound
+/// splits a group of the histogram: bounds of BestBounds never do, and no bounds do while each
+/// entry is one value. REQUIRES: ascending bounds.
 std::vector<std::uint64_t> BucketCounts(const ValueHistogram& histogram,
                                         std::span<const std::uint64_t> bounds);
 

@@ -1,5 +1,5 @@
-// A source whose examples are the chunks of another source's (`chunk`): a tensor of each chunk has
-// some of the example's elements, and all else is the example's.
+// A source whose examples are chunks of another source's examples (`chunk`): one tensor of a chunk
+// has some of the example's elements, and all other tensors are the example's.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -24,9 +24,9 @@ inline constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 32;
 Status CheckChunks(const Source& source, const ChunkPart& part);
 
 /// The chunks of a source's examples, numbered example after example; the source itself if the part
-/// names no tensor. It has one more tensor, kChunkTensor, and its column of the lengths is that of
-/// the chunks. Errors are those of CheckChunks, and InvalidArgument if the source has no column
-/// with the lengths.
+/// names no tensor. It has one more tensor, kChunkTensor, and its column of lengths has the lengths
+/// of chunks. Errors of CheckChunks, and InvalidArgument if the source has no column with the
+/// lengths.
 Result<std::shared_ptr<const Source>> CutIntoChunks(std::shared_ptr<const Source> source,
                                                     const ChunkPart& part);
 

@@ -1,5 +1,5 @@
 // Chunks: long examples that are cut into several (`chunk`). The chunks of all rows are numbered
-// row after row. Orders then count chunks in place of rows. The numbering takes 1.3 bits a chunk.
+// row after row. Orders then count chunks in place of rows. The numbering takes 1.3 bits per chunk.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -15,7 +15,7 @@ class Chunks {
  public:
   struct Options {
     std::uint64_t size = 0;  // elements of a chunk, at most; above 0
-    std::uint64_t step = 0;  // from the begin of a chunk to that of the next; 1 to size
+    std::uint64_t step = 0;  // from the start of a chunk to the next start; 1 to size
   };
   /// Chunk `number` of a row.
   struct Place {
@@ -33,8 +33,8 @@ class Chunks {
   /// REQUIRES: each length is at most kMaxOrderValue.
   Chunks(std::span<const std::uint64_t> lengths, const Options& options);
 
-  /// How many chunks a row of `length` elements has. A row without elements has one, without
-  /// elements.
+  /// Number of chunks of a row of `length` elements. A row without elements has one chunk, which is
+  /// empty.
   static std::uint64_t CountOf(std::uint64_t length, const Options& options);
 
   /// Number of chunks of all rows.

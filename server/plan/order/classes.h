@@ -3,7 +3,7 @@
 // class.
 //
 // A first pass over the values counts the rows of each class (ClassCounter, or BucketCounts of the
-// histogram that the bounds come from). A second pass notes the rows (Classes::Builder).
+// histogram from which the bounds were chosen). A second pass notes the rows (Classes::Builder).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class ClassFinder {
 
   /// Number of classes.
   std::size_t size() const { return size_; }
-  /// The class of a value; size() if it has none, or if it is negative.
+  /// The class of a value; size() if it has no class, or is negative.
   std::size_t operator()(std::int64_t value) const {
     // Binary search without a branch that depends on the value.
     std::size_t found = 0;
@@ -54,7 +54,7 @@ class ClassCounter {
   std::span<const std::uint64_t> counts() const { return std::span(counts_).first(finder_.size()); }
   /// Number of rows that have no class.
   std::uint64_t above() const { return counts_.back(); }
-  /// The largest value that was added; 0 if there is none.
+  /// The largest value that was added; 0 if there are no values.
   std::uint64_t largest() const { return static_cast<std::uint64_t>(largest_); }
 
  private:
@@ -64,7 +64,7 @@ class ClassCounter {
 };
 
 /// The rows of each class, ascending. A class with the share p of the rows takes at most
-/// 2.5 + log2(1 / p) bits for each of its rows: 16 classes take at most 0.81 bytes a row.
+/// 2.5 + log2(1 / p) bits for each of its rows: 16 classes take at most 0.81 bytes per row.
 ///
 /// Immutable; thread-safe.
 class Classes {
@@ -88,10 +88,10 @@ class Classes {
     std::uint64_t i = 0;
     friend bool operator==(const Member&, const Member&) = default;
   };
-  /// The inverse of Select; nothing for a row without a class. Takes O(size() log rows): prefer
+  /// The inverse of Select; nullopt for a row without a class. Takes O(size() log rows): prefer
   /// Find if the value of the row is known.
   std::optional<Member> ClassOf(std::uint64_t row) const;
-  /// How many rows of a class are below a row of it; nothing if the row is not of that class.
+  /// Number of rows of a class below a row of it; nullopt if the row is not of that class.
   /// REQUIRES: c < size().
   std::optional<std::uint64_t> Find(std::size_t c, std::uint64_t row) const;
 

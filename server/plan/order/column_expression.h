@@ -1,4 +1,5 @@
-// An expression over the columns of a source: `filter.where`, and what buckets and balance go by.
+// An expression over the columns of a source: `filter.where`, or the value by which buckets or
+// balance sort.
 //
 // Immutable; thread-safe. A scratch belongs to one thread.
 #pragma once
@@ -15,7 +16,7 @@
 
 namespace millrace {
 
-/// A read of a column by an expression: of its values, or of which examples have one
+/// A read of a column by an expression: of its values, or of their presence
 /// (ColumnValues::presence).
 struct ColumnRead {
   std::size_t column = 0;  // its number in Source::columns
@@ -28,12 +29,12 @@ class ColumnExpression {
   struct Scratch {
     std::vector<std::uint64_t> words;  // so that values are aligned
     std::vector<std::uint64_t> results;
-    std::vector<std::vector<std::int64_t>> floats;  // of each column that has infinite ones
+    std::vector<std::vector<std::int64_t>> floats;  // of each column with infinite values
     std::vector<std::vector<float>> narrow;         // of each column of float32
   };
 
-  /// InvalidArgument with the column of the text, the source's columns and those that can be
-  /// measured, and the nearest of them to a name that is unknown.
+  /// InvalidArgument with the column of the text, the source's columns and the measurable columns,
+  /// and the nearest of them to an unknown name.
   static Result<ColumnExpression> Compile(const Source& source, std::string_view text);
 
   /// The columns that it reads.
@@ -41,10 +42,10 @@ class ColumnExpression {
 
   /// Sets passes[i] to whether the result is not 0 for example i; NaN is not 0. A comparison with
   /// a column that is NaN or infinite, or a feature that the example lacks, is false. `values[c]`
-  /// has, for each of them, its value in the c-th of columns(), as Source::ReadColumns gives it.
+  /// has, for each example, its value in the c-th of columns(), as Source::ReadColumns gives it.
   void Pass(std::span<const std::vector<std::int64_t>> values, Scratch& scratch,
             std::span<std::uint8_t> passes) const;
-  /// Sets results[i] to the result for example i, as int64() makes an integer of it; -1 for NaN.
+  /// Sets results[i] to the result for example i, converted as by int64(); -1 for NaN.
   void Integers(std::span<const std::vector<std::int64_t>> values, Scratch& scratch,
                 std::span<std::int64_t> results) const;
 

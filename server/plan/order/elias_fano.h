@@ -1,12 +1,12 @@
 // Ascending numbers in 2 + log2(n / m) bits each and a tenth, for m numbers below n, with random
 // access.
 //
-// The low bits of each number, log2(n / m) of them, stand side by side. The high bits, which ascend
-// slowly, are a set: number i with high bits h is the member h + i, so that a number costs one bit
-// and each step of h another. (P. Elias, "Efficient storage and retrieval by content and address of
-// static files", JACM 21, 1974; R. Fano, "On the number of bits required to implement an
-// associative memory", MIT Project MAC memo 61, 1971; S. Vigna, "Quasi-succinct indices", WSDM
-// 2013.)
+// The low bits of each number, log2(n / m) of them, are stored side by side. The high bits, which
+// ascend slowly, are a set: number i with high bits h is the member h + i, so that each number
+// costs one bit and each step of h another. (P. Elias, "Efficient storage and retrieval by content
+// and address of static files", JACM 21, 1974; R. Fano, "On the number of bits required to
+// implement an associative memory", MIT Project MAC memo 61, 1971; S. Vigna, "Quasi-succinct
+// indices", WSDM 2013.)
 //
 // Filled, then sealed; after that it is immutable and thread-safe.
 #pragma once
@@ -47,7 +47,7 @@ class EliasFano {
   /// Replaces each i with Select(i). Reads of memory overlap: prefer it to many calls of Select.
   /// REQUIRES: as Select.
   void SelectAll(std::span<std::uint64_t> numbers) const;
-  /// How many numbers are below `number`; nothing if it is not one of them. Takes O(log limit).
+  /// How many numbers are below `number`; nullopt if it is not one of them. Takes O(log limit).
   /// REQUIRES: number < limit.
   std::optional<std::uint64_t> Find(std::uint64_t number) const;
 

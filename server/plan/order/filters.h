@@ -22,17 +22,17 @@ class Filters {
   /// InvalidArgument if a condition or expression reads a column that the source does not have.
   static Result<Filters> Make(const Source& source, const FilterPart& part);
 
-  /// Numbers of the columns that Pass and Where read: one for each condition, then those of the
-  /// expression.
+  /// Numbers of the columns that Pass and Where read: one for each condition, then the columns of
+  /// the expression.
   const std::vector<ColumnRead>& columns() const { return columns_; }
   /// Whether there is nothing to pass.
   bool empty() const {
     return columns_.empty() && part_->predicates.empty() && part_->where.empty();
   }
   /// Sets passes[i] to whether the expression is not 0 for the i-th example from `first` on. An
-  /// example passes if a column that the expression reads could not be measured for it, and is no
-  /// feature, which fails comparisons instead. `values[c]` has, for each of them, its value in the
-  /// c-th of columns().
+  /// example passes if a column that the expression reads could not be measured for it; a missing
+  /// feature fails comparisons instead. `values[c]` has, for each example, its value in the c-th of
+  /// columns().
   void Where(ExampleId first, std::span<const std::vector<std::int64_t>> values,
              ColumnExpression::Scratch& scratch, std::span<std::uint8_t> passes) const;
   /// Whether an example passes every condition and predicate, the expression aside. `values[c][i]`

@@ -34,23 +34,23 @@ struct BranchFacts {
   std::uint64_t rows = 0;      // of an epoch that are its examples
 };
 
-/// An order and how it came about.
+/// An order and its facts.
 struct PlannedOrder {
   std::shared_ptr<const Order> order;
-  std::vector<BucketFacts> buckets;         // none without `batch.bucket`
-  std::vector<BranchFacts> branches;        // none without `branches`
+  std::vector<BucketFacts> buckets;         // empty without `batch.bucket`
+  std::vector<BranchFacts> branches;        // empty without `branches`
   std::uint64_t budget = 0;                 // of a batch of a bucket; 0: batches have a size
   std::uint64_t above = 0;                  // selected examples that no bucket holds; in no epoch
-  std::shared_ptr<const RowValues> values;  // what buckets or balance go by; null: nothing does
+  std::shared_ptr<const RowValues> values;  // by which buckets or balance sort; null: unused
 };
 
-/// The bound of the first bucket that holds the values of all these rows. Nothing if there are no
+/// The bound of the first bucket that holds the values of all these rows. nullopt if there are no
 /// buckets or no rows, or if the last bucket does not hold one of them.
 std::optional<std::uint64_t> BoundOf(const PlannedOrder& planned,
                                      std::span<const std::uint64_t> rows);
 
 /// InvalidArgument or FailedPrecondition that begins with the key if the parts do not fit together
-/// or do not fit the values of the examples. `selections` are those of the source.
+/// or do not fit the values of the examples. `selections` are the selections of the source.
 Result<PlannedOrder> MakeOrder(const std::shared_ptr<const Source>& source,
                                const Selections& selections, const PlanParts& parts);
 

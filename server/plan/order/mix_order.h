@@ -25,8 +25,8 @@ class MixOrder final : public Order {
     std::uint64_t seed = 0;              // of the places of branches in a block
     // How many rows an epoch has; one of three:
     std::optional<std::uint64_t> rows;  // this many
-    std::optional<std::size_t> all_of;  // so many that this branch comes whole
-    bool shortest = false;              // so many that no row comes twice
+    std::optional<std::size_t> all_of;  // so many that this branch occurs whole
+    bool shortest = false;              // so many that no row occurs twice
   };
 
   /// `branches`: their own orders, with the seeds of branches. InvalidArgument if a branch has no
@@ -40,7 +40,7 @@ class MixOrder final : public Order {
   std::unique_ptr<OrderReader> NewReader() const override;
 
   const MixShares& shares() const { return shares_; }
-  /// How many rows an epoch has of each branch.
+  /// Number of rows of each branch in an epoch.
   const std::vector<std::uint64_t>& rows_of() const { return rows_of_; }
 
  private:

@@ -1,7 +1,7 @@
-// The orders whose unit is an example and that have every row once an epoch: the plain order, which
-// shuffles all rows, and the block order, which shuffles blocks of neighbours and then the rows of
-// some blocks at a time. A block order reads a dataset nearly in sequence, so that what is read
-// from a disk is read once.
+// The orders whose unit is an example and that have every row once per epoch: the plain order,
+// which shuffles all rows, and the block order, which shuffles blocks of neighbours and then the
+// rows of some blocks at a time. A block order reads a dataset nearly in sequence, so that a disk
+// reads each byte about once.
 //
 // A PlaceOrder is an immutable value and thread-safe. A PlaceReader belongs to one thread.
 #pragma once
@@ -33,7 +33,7 @@ class PlaceOrder {
 
   std::uint64_t n_;
   OrderSeed seed_;
-  std::optional<Runs> blocks_;  // nothing for the plain order
+  std::optional<Runs> blocks_;  // nullopt for the plain order
   std::uint64_t windows_ = 0;
 };
 

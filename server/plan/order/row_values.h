@@ -1,4 +1,4 @@
-// What buckets and balance go by.
+// The values by which buckets and balance sort rows.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ class RowValues {
  public:
   virtual ~RowValues() = default;
   /// Reads the values of rows, in any order; each is at most kMaxOrderValue. REQUIRES: both spans
-  /// have one length.
+  /// have the same length.
   virtual void Read(std::span<const std::uint64_t> rows, std::span<std::uint64_t> values) const = 0;
 };
 

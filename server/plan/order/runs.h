@@ -30,7 +30,7 @@ class Runs {
   /// A run that is shorter than the others.
   struct ShortRun {
     std::uint64_t run;
-    std::uint64_t lack;  // how many items it has fewer
+    std::uint64_t lack;  // number of missing items
   };
 
   std::uint64_t length_;
@@ -41,7 +41,7 @@ class Runs {
 };
 
 /// The items in the order of one epoch. Slot i of an epoch holds the i-th run of its order; slots
-/// lie one after the other.
+/// follow one another.
 class RunsOfEpoch {
  public:
   RunsOfEpoch(const Runs& runs, std::uint64_t epoch);
@@ -55,7 +55,7 @@ class RunsOfEpoch {
   /// REQUIRES: the list has the item.
   std::uint64_t PlaceOf(const Item& item) const;
 
-  /// The slot in which a place lies. REQUIRES: place < items().
+  /// The slot of a place. REQUIRES: place < items().
   std::uint64_t SlotOf(std::uint64_t place) const { return SlotAndOffset(place).slot; }
   /// The place at which a slot begins. REQUIRES: slot <= runs().
   std::uint64_t StartOf(std::uint64_t slot) const;
@@ -69,7 +69,7 @@ class RunsOfEpoch {
   struct Gap {
     std::uint64_t slot;
     std::uint64_t end;   // the place after its last item
-    std::uint64_t lack;  // how many items this slot and those before it have fewer
+    std::uint64_t lack;  // number of items missing in this slot and the slots before it
   };
   SlotOffset SlotAndOffset(std::uint64_t place) const;
 

@@ -1,5 +1,5 @@
-// What buckets and balance go by: a value of each selected example, from an expression over the
-// columns of the source.
+// The values by which buckets and balance sort: one per selected example, from an expression over
+// the columns of the source.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -30,7 +30,7 @@ class SelectedValues final : public RowValues {
 
   /// Calls `take` with the values of all selected examples, in the order of their rows, some at a
   /// time. InvalidArgument that names the first example whose value is not from 0 to
-  /// kMaxOrderValue, or which lacks a feature.
+  /// kMaxOrderValue, or that lacks a feature.
   Status ForAll(const std::function<void(std::span<const std::int64_t>)>& take) const;
 
   void Read(std::span<const std::uint64_t> rows, std::span<std::uint64_t> values) const override;
@@ -41,10 +41,10 @@ class SelectedValues final : public RowValues {
       : source_(std::move(source)),
         selection_(std::move(selection)),
         expression_(std::move(expression)) {}
-  /// A feature that an example lacks; empty if it lacks none. `read` has the columns of the
+  /// A feature that an example lacks; empty if it has all. `read` has the columns of the
   /// expression.
   std::string LackedFeature(std::span<const std::vector<std::int64_t>> read, std::size_t i) const;
-  /// A value, or why it is none, for an error. `read` has the columns of the expression.
+  /// A value, or why it is missing, for an error. `read` has the columns of the expression.
   std::string Got(std::span<const std::vector<std::int64_t>> read, std::size_t i,
                   std::int64_t value) const;
 

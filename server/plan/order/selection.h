@@ -1,6 +1,6 @@
-// The selected examples: those that have a wanted label and pass the filters, in the order of their
-// ids. A selection takes 1.2 bits for each example of the source, and no memory if every
-// example is selected.
+// The selected examples, which have a wanted label and pass the filters, in the order of their ids.
+// A selection takes 1.2 bits for each example of the source, and no memory if every example is
+// selected.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -42,7 +42,7 @@ class Selection {
   ExampleId At(std::uint64_t rank) const { return ExampleId(all_ ? rank : selected_.Select(rank)); }
   /// Whether an example is selected. REQUIRES: the source has it.
   bool Has(ExampleId example) const { return all_ || selected_.Test(example.value()); }
-  /// The rank of an example; nothing if it is not selected.
+  /// The rank of an example; nullopt if it is not selected.
   std::optional<std::uint64_t> RankOf(ExampleId example) const;
 
   const SplitLabels& split() const { return split_; }

@@ -21,13 +21,14 @@ namespace millrace {
 
 class Selections {
  public:
-  /// The parts of a branch select among its examples. Errors are those of Selection::Make; those of
-  /// a branch name it. REQUIRES: the parts have as many branches as the source.
+  /// The parts of a branch select among its examples. Errors of Selection::Make; errors of a branch
+  /// name it. REQUIRES: the parts have as many branches as the source.
   static Result<Selections> Make(std::shared_ptr<const Source> source, const PlanParts& parts);
 
-  /// Of all branches together. Split labels are counted by branch only, if there are branches.
+  /// The counts of all branches together. Split labels are counted by branch only, if there are
+  /// branches.
   const PlanCounts& counts() const { return counts_; }
-  /// Number of branches; 1 if the source has none.
+  /// Number of branches; 1 for a source without branches.
   std::size_t branches() const { return of_.size(); }
   const std::shared_ptr<const Selection>& of(std::size_t branch) const {
     return of_[branch].selection;
@@ -38,7 +39,7 @@ class Selections {
     const Branch& branch = of_[row.branch];
     return ExampleId(branch.first + branch.selection->At(row.row).value());
   }
-  /// Nothing if the example is not selected. REQUIRES: the source has it.
+  /// nullopt if the example is not selected. REQUIRES: the source has it.
   std::optional<OrderRow> RowOf(ExampleId example) const;
   /// The split label of an example, in its branch. REQUIRES: the source has it.
   std::uint32_t SplitLabel(ExampleId example) const;

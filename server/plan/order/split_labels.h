@@ -24,7 +24,7 @@ class SplitLabels {
   /// The label of an example. REQUIRES: the source has it.
   std::uint32_t Of(const Source& source, ExampleId example) const;
 
-  /// The number of the column that a Reader reads; nothing if all labels are 0.
+  /// The number of the column that a Reader reads; nullopt if all labels are 0.
   std::optional<std::size_t> column() const { return column_; }
 
   /// Reads labels of examples in the order of their ids. Neighbours often share one value, which is

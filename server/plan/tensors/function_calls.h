@@ -1,6 +1,6 @@
-// The uses of `python` among the tensors of a pipeline. To the graph of tensors, what a function
-// makes is a tensor of the source; this finds which calls are needed, in which order they can run,
-// and what remains of the pipeline's tensors without them.
+// The uses of `python` among the tensors of a pipeline. To the graph of tensors, a function's
+// result is a tensor of the source; this finds which calls are needed, in which order they can run,
+// and which of the pipeline's tensors remain without them.
 //
 // Value types and pure functions.
 #pragma once
@@ -21,8 +21,8 @@ namespace millrace {
 /// The readers of a pipeline's tensors besides its own outputs.
 struct TensorReaders {
   std::set<std::string> columns;  // names of columns, such as "mel.length"
-  /// If the tensors are those of a branch, the ones that the mix reads; absent: all that nothing
-  /// else of the branch reads.
+  /// For the tensors of a branch, the tensors that the mix reads; absent: all that nothing else in
+  /// the branch reads.
   std::optional<std::set<std::string>> mix;
 };
 
@@ -30,7 +30,7 @@ struct TensorReaders {
 struct FunctionCall {
   std::string tensor;  // its name in the pipeline
   PythonFunction function;
-  /// The paths of what it makes, one for each of function.outputs: "mel", or "feat/mel" if it makes
+  /// The paths of its results, one for each of function.outputs: "mel", or "feat/mel" if it makes
   /// several, or "mel/raw" if steps such as `dtype` follow.
   std::vector<std::string> paths;
   std::set<std::string> needs;  // the calls that it reads, also by way of other tensors
@@ -42,10 +42,10 @@ class FunctionCalls {
   static Result<FunctionCalls> Find(const TensorsPart& part, const TensorReaders& readers);
 
   bool empty() const { return calls_.empty(); }
-  /// Those that something reads. Each comes after those that it needs.
+  /// The calls that something reads. Each comes after the calls that it needs.
   const std::vector<FunctionCall>& calls() const { return calls_; }
-  /// The definitions of the part that the calls leave over; without those that nothing reads, if
-  /// there are such calls.
+  /// The definitions of the part that the calls leave over; without unread definitions, if there
+  /// are such calls.
   const TensorsPart& others() const { return others_; }
   /// The rest of the part over a source that has the calls' tensors besides `source`, its own.
   TensorsPart Rest(const std::vector<TensorSpec>& source) const;

@@ -1,5 +1,5 @@
-// The inputs of functions: tensors of the source, results of earlier calls, and what operations
-// make of both.
+// The inputs of functions: tensors of the source, results of earlier calls, and results of
+// operations on both.
 //
 // A FunctionGraph is immutable and thread-safe; a Run belongs to one thread, and must not outlive
 // its graph.
@@ -24,18 +24,18 @@ namespace millrace {
 
 class FunctionGraph {
  public:
-  /// `others`: the definitions that are no calls; those that no call reads are left out. `source`:
-  /// the tensors of the source; `tables`: what `lookup` reads, which has to outlive the graph.
-  /// Errors are those of TensorPlan::Compile. REQUIRES: each call comes after those that it needs,
-  /// unless the source has their tensors.
+  /// `others`: the definitions that are not calls; definitions that no call reads are left out.
+  /// `source`: the tensors of the source; `tables`: the tables of `lookup`, which have to outlive
+  /// the graph. Errors of TensorPlan::Compile. REQUIRES: each call comes after the calls that it
+  /// needs, unless the source has their tensors.
   static Result<FunctionGraph> Bind(const TensorsPart& others, std::span<const FunctionCall> calls,
                                     const std::vector<TensorSpec>& source,
                                     const LookupTables& tables);
 
   std::size_t calls() const { return calls_.size(); }
-  /// The types of what a call reads, in the order of its inputs. Its rows are examples.
+  /// The types of a call's inputs, in their order. Its rows are examples.
   std::vector<TensorType> InputTypes(std::size_t call) const;
-  /// Whether a later call reads what this one makes.
+  /// Whether a later call reads the results of this one.
   bool IsRead(std::size_t call) const { return calls_[call].is_read; }
 
   /// A tensor that a call has made.
@@ -57,7 +57,7 @@ class FunctionGraph {
     /// the name of the tensor that could not be computed. REQUIRES: SetMade was called for the
     /// calls that it needs.
     Result<std::span<const TensorView>> Inputs(std::size_t call);
-    /// Room for what a call makes; call SetMade when all of it is there.
+    /// Room for the results of a call; call SetMade when they are complete.
     std::vector<Made>& made(std::size_t call) { return made_[call]; }
     void SetMade(std::size_t call);
 
@@ -75,10 +75,10 @@ class FunctionGraph {
  private:
   struct Call {
     std::vector<std::size_t> inputs;                // nodes
-    std::optional<Program> program;                 // computes the inputs that are no tensors yet
+    std::optional<Program> program;                 // computes the inputs that are not tensors yet
     std::vector<std::size_t> program_reads;         // nodes
     std::vector<std::size_t> program_makes;         // nodes
-    std::vector<std::optional<std::size_t>> nodes;  // of its outputs; none if no call reads one
+    std::vector<std::optional<std::size_t>> nodes;  // of its outputs; nullopt if no call reads it
     bool is_read = false;
   };
 

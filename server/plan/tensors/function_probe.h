@@ -18,22 +18,22 @@ namespace millrace {
 /// The results of functions for an example.
 struct FunctionProbe {
   ExampleId id;
-  std::vector<Digest128> tensors;  // none if it was not built
+  std::vector<Digest128> tensors;  // empty if it was not built
   std::string failure = {};        // why not, if a function is the reason
 };
 
 /// Builds examples one by one, as in epoch 0. `first` is the number of the first tensor that is
-/// compared. Errors other than those of the functions.
+/// compared. Errors other than errors of the functions.
 Result<std::vector<FunctionProbe>> BuildProbes(const Source& source, std::size_t first,
                                                std::span<const ExampleId> ids);
 
-/// The first difference between the same examples: "example 17, tensor mel". `tensors`: those that
-/// were compared.
+/// The first difference between the same examples: "example 17, tensor mel". `tensors`: the
+/// compared tensors.
 std::optional<std::string> FirstDifference(std::span<const TensorSpec> tensors,
                                            std::span<const FunctionProbe> a,
                                            std::span<const FunctionProbe> b);
 
-/// Lines that say what the first, the middle and the last example came to. `here` and `there` have
+/// Lines with the results of the first, the middle and the last example. `here` and `there` have
 /// the same functions over `source`, in other processes. FailedPrecondition if they differ.
 Result<std::string> ProbeFunctions(const Source& here, const Source& there, const Source& source);
 

@@ -1,4 +1,4 @@
-// Reads examples of a source, and what functions make of them.
+// Reads examples of a source, and calls functions on them.
 //
 // Belongs to one thread; must not outlive the source and the plan.
 #pragma once
@@ -41,14 +41,14 @@ class FunctionReader final : public ExampleReader {
   struct Copied {
     std::size_t number;
     std::size_t row_bytes;
-    std::optional<std::size_t> splits;  // number of the tensor that cuts it; none: a row an example
+    std::optional<std::size_t> splits;  // number of its splits; nullopt: one row per example
   };
 
-  /// Reads the examples that no function has dropped yet, and calls the functions. True if an
-  /// earlier function than the last one has dropped more, so that all must be done again.
+  /// Reads the examples that no function has dropped yet, and calls the functions. True if a
+  /// function before the last one has dropped more, so that all must be done again.
   Result<bool> Build(std::span<const ExampleId> ids, const BatchWriter& writer);
   Result<PluginReply> Call(std::size_t number, const BatchWriter& writer);
-  /// Keeps what a call made for the calls that read it.
+  /// Keeps the results of a call for the calls that read them.
   void Keep(std::size_t number, const PluginReply& reply);
   Status Emit(std::span<const ExampleId> ids, BatchWriter& writer);
   void CopyRow(std::size_t row, BatchWriter& writer);
@@ -62,8 +62,8 @@ class FunctionReader final : public ExampleReader {
   FunctionGraph::Run run_;
   PluginRequest request_;
   std::vector<bool> dropped_;          // by the functions; of each id
-  std::vector<std::uint64_t> passes_;  // of the ids; none if all belong to the epoch
-  std::vector<std::uint64_t> chunks_;  // of the ids; none if examples are not cut
+  std::vector<std::uint64_t> passes_;  // of the ids; empty if all belong to the epoch
+  std::vector<std::uint64_t> chunks_;  // of the ids; empty if examples are not cut
   std::vector<std::size_t> row_ids_;   // of each row of the examples, the number of its id
   std::optional<PluginReply> last_;    // of the last call; it holds a process
 };

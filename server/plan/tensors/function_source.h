@@ -1,6 +1,6 @@
-// A source with more tensors: those that functions of plugins make of its own, for one example
-// after another or for a whole batch. An example for which a function raises an exception that its
-// `drop` names is dropped.
+// A source with more tensors, which functions of plugins make from its own, for one example after
+// another or for a whole batch. An example for which a function raises an exception that its `drop`
+// names is dropped.
 //
 // Immutable; thread-safe.
 #pragma once
@@ -25,9 +25,9 @@ struct OpenedCall {
   std::shared_ptr<PluginPool> pool;
 };
 
-/// `calls`: each comes after those that it needs, unless the source has their tensors; at least
-/// one. `graph` was bound to the same calls and the source's tensors. `probe`: what examples came
-/// to here, which is part of the source's code. InvalidArgument for two tensors of one name.
+/// `calls`: each comes after the calls that it needs, unless the source has their tensors; at least
+/// one. `graph` was bound to the same calls and the source's tensors. `probe`: the results of
+/// examples here, which are part of the source's code. InvalidArgument for two tensors of one name.
 /// Readers give up when `stop` is requested.
 Result<std::shared_ptr<const Source>> MakeFunctionSource(std::shared_ptr<const Source> source,
                                                          std::vector<OpenedCall> calls,

@@ -1,4 +1,4 @@
-// Whether examples depend on the company in which they are built, found by building some of them in
+// Whether examples depend on the other examples of their group, found by building some of them in
 // groups of different sizes.
 //
 // Free functions; thread-safe.
@@ -20,7 +20,7 @@ namespace millrace {
 struct GroupOptions {
   std::size_t size = 1;           // examples that are built at once
   std::size_t most_failures = 1;  // after so many, no further group is built
-  /// Told of each example, in their order.
+  /// Called for each example, in their order.
   std::function<void(const FunctionProbe&)> on_example;
 };
 
@@ -30,8 +30,8 @@ struct GroupedProbes {
 };
 
 /// Builds examples as in epoch 0. A group with an example that fails is built one by one. The
-/// examples of a source whose batches are merged are built one by one, too. Errors other than those
-/// of the functions.
+/// examples of a source whose batches are merged are built one by one, too. Errors other than
+/// errors of the functions.
 Result<GroupedProbes> BuildInGroups(const Source& source, std::span<const ExampleId> ids,
                                     const GroupOptions& options);
 

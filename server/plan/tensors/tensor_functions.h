@@ -16,32 +16,31 @@
 
 namespace millrace {
 
-/// The seed and the names by which the functions of a pipeline's tensors draw.
+/// The seed and the names from which the functions of a pipeline's tensors draw random numbers.
 struct FunctionChance {
-  std::uint64_t seed = 0;      // of operations that have none
-  std::string branch = {};     // whose tensors they are; empty: those of the pipeline itself
+  std::uint64_t seed = 0;   // of operations without a seed
+  std::string branch = {};  // whose tensors they are; empty: of the pipeline itself
 };
 
 class TensorFunctions {
  public:
   /// Starts the functions that something reads, over a source with these tensors. Takes no time if
-  /// there are none. Errors are those of
-  /// FunctionCalls, FunctionGraph and PluginRegistry::Pool; FailedPrecondition if there are some
-  /// and `plugins` is null.
+  /// there are no functions. Errors of FunctionCalls, FunctionGraph and PluginRegistry::Pool;
+  /// FailedPrecondition if there are functions and `plugins` is null.
   static Result<TensorFunctions> Open(const TensorsPart& part, const TensorReaders& readers,
                                       const Source& source, const FunctionChance& chance,
                                       std::shared_ptr<PluginRegistry> plugins);
 
   bool empty() const { return calls_.empty(); }
 
-  /// The source with what depends on the example alone: it can be measured and kept in a cache.
+  /// The source with the tensors that depend on the example alone: it can be measured and cached.
   /// FailedPrecondition if two processes do not give the same bytes.
   Result<std::shared_ptr<const Source>> AddPure(std::shared_ptr<const Source> source) const;
-  /// The source of AddPure with all other tensors that functions make: those of chance, and those
-  /// of calls for whole batches, and what is made of them.
+  /// The source of AddPure with all other tensors that functions make: random ones, results of
+  /// calls for whole batches, and tensors made from these.
   Result<std::shared_ptr<const Source>> AddOthers(std::shared_ptr<const Source> source) const;
 
-  /// The rest of the pipeline's tensors over that source. `source`: the tensors of the one
+  /// The rest of the pipeline's tensors over that source. `source`: the tensors of the source
   /// without functions.
   TensorsPart Rest(const std::vector<TensorSpec>& source) const { return calls_.Rest(source); }
 

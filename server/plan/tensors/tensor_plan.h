@@ -1,5 +1,5 @@
-// What a plan makes of its source's tensors: the tensors that travel, some of them computed at the
-// worker, and what the consumer computes of them.
+// How a plan uses its source's tensors: the tensors that travel, some of them computed at the
+// worker, and the program by which the consumer computes the rest.
 //
 // Immutable; thread-safe. A scratch belongs to one thread.
 #pragma once
@@ -50,7 +50,7 @@ class TensorPlan {
     std::vector<Computed> computed_;
   };
 
-  /// `tables`: what `lookup` reads. Their types and values have to outlive the plan.
+  /// `tables`: the tables of `lookup`. Their types and values have to outlive the plan.
   /// InvalidArgument that begins with the place of the fault, if the part knows it. REQUIRES: the
   /// part is not empty; `source` keeps the rules of tensor_table.h.
   static Result<std::shared_ptr<const TensorPlan>> Compile(const TensorsPart& part,
@@ -60,12 +60,12 @@ class TensorPlan {
   TensorPlan(const TensorPlan&) = delete;
   TensorPlan& operator=(const TensorPlan&) = delete;
 
-  /// The tensors that travel: those of the source in their order, then the computed ones by the
+  /// The tensors that travel: tensors of the source in their order, then the computed ones by the
   /// bytes of their names, each with its splits.
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
-  /// What the consumer computes and delivers, without sources; absent: it delivers what travels.
+  /// The program of the consumer, without sources; absent: it delivers the tensors that travel.
   const std::optional<ConsumerProgram>& consumer() const { return consumer_; }
-  /// An output that is padded to the bound of each batch's class; empty: there is none.
+  /// An output that is padded to the bound of each batch's class; empty: no such output.
   const std::string& padded_to_bound() const { return padded_to_bound_; }
   /// The table of all operations of the plan.
   const OperationTable& operations() const { return *operations_; }
@@ -73,24 +73,24 @@ class TensorPlan {
   const TensorGraph& graph() const { return graph_; }
   const TransferCut& transfer_cut() const { return cut_; }
 
-  /// The most bytes that travel for an example of whose source's tensors there are at most
-  /// `source_bytes`; 0: unknown.
+  /// The most bytes that travel for an example whose source's tensors have at most `source_bytes`;
+  /// 0: unknown.
   std::uint64_t MaxExampleBytes(std::uint64_t source_bytes) const;
 
   std::unique_ptr<Scratch> NewScratch() const;
   /// The parts of Compute that take time, as Program::parts.
   const std::vector<std::string>& parts() const { return program_.parts(); }
-  /// Computes the tensors of what `writer` holds. `observer` may be null. Errors are those of
+  /// Computes the tensors of the examples in `writer`. `observer` may be null. Errors of
   /// BatchWriter::CheckComplete and of ErrorOfBatch.
   Status Compute(const BatchWriter& writer, Scratch& scratch,
                  ProgramObserver* observer = nullptr) const;
-  /// Whether a tensor of the source is read by what Compute computes.
+  /// Whether Compute reads a tensor of the source.
   bool Reads(std::size_t source_tensor) const;
-  /// The values of one of tensors(), of what `writer` holds and Compute made of it. Valid until
-  /// either changes. REQUIRES: Compute was called, and succeeded; the rows are not late.
+  /// The values of one of tensors(), from `writer` and the results of Compute. Valid until either
+  /// changes. REQUIRES: Compute was called, and succeeded; the rows are not late.
   std::span<const std::byte> ValuesOf(std::size_t tensor, const BatchWriter& writer,
                                       const Scratch& scratch) const;
-  /// Makes a batch of what `writer` holds and Compute made of it. ResourceExhausted if there is no
+  /// Makes a batch from `writer` and the results of Compute. ResourceExhausted if there is no
   /// memory left. Afterwards only Begin of the writer may be called. REQUIRES: Compute was called,
   /// and succeeded.
   Result<std::shared_ptr<const PackedBatch>> Seal(const BatchWriter& writer, const Scratch& scratch,
@@ -107,8 +107,9 @@ class TensorPlan {
 
   TensorPlan() = default;
   Status AddComputed(std::size_t node);
-  /// Numbers of nodes need the splits of the nodes, and these a tensor that they cut. If none is
-  /// chosen and they are not in `cut`, the narrowest one travels, though nobody wants it.
+  /// Numbers of nodes need the splits of the nodes, and these need a tensor that they cut. If no
+  /// such tensor is chosen and the splits are not in `cut`, the narrowest one travels, though it is
+  /// not requested.
   void AddNumberedNodes(const std::set<std::string>& cut, std::vector<bool>& chosen);
   Status Travel(const std::vector<bool>& chosen);
   void MakeConsumer(const TensorsPart& part);
@@ -118,12 +119,12 @@ class TensorPlan {
   std::vector<Operand> operands_;
   TensorGraph graph_;
   TransferCut cut_;
-  Program program_;  // from the operands that the graph needs to what is computed and travels
+  Program program_;              // from operands of the graph to computed tensors that travel
   std::vector<Operand> inputs_;  // of the program
   std::vector<TensorSpec> tensors_;
   std::vector<Origin> origins_;  // one for each of tensors_
   std::vector<EdgeGroup> edges_;
-  bool travels_unasked_ = false;  // a tensor that nobody wants
+  bool travels_unasked_ = false;  // an unrequested tensor travels
   std::string padded_to_bound_;
   std::optional<ConsumerProgram> consumer_;
 };

@@ -2,13 +2,13 @@
 // tensors that every path from a source to an output crosses. Among such sets it is the one nearest
 // the outputs.
 //
-// The weight of a tensor is its packed bytes for an example, as far as its type says: a ragged axis
+// The weight of a tensor is its packed bytes per example, estimated from its type: a ragged axis
 // and nodes count as 64, edges as 128.
 //
 // It is found as a minimum cut of a network. Each tensor has two ends, in and out, joined with its
-// weight. The worker's side feeds the in of every tensor that only a worker can make, and of those
-// pinned to it. Outputs feed the consumer's side, and so does the in of every tensor that is pinned
-// to the consumer. The out of a tensor feeds the in of each that reads it.
+// weight. The worker's side feeds the in of every tensor that only a worker can make, and of every
+// tensor pinned to it. Outputs feed the consumer's side, and so does the in of every tensor that is
+// pinned to the consumer. The out of a tensor feeds the in of each tensor that reads it.
 //
 // Pure functions.
 #pragma once
@@ -36,7 +36,7 @@ struct CutTensor {
 /// places.
 std::vector<std::size_t> LeastCut(std::span<const CutTensor> tensors);
 
-/// Estimated bytes of a tensor for an example.
+/// Estimated bytes of a tensor per example.
 std::uint64_t TransferWeight(const TensorType& type);
 
 struct TransferCut {
@@ -45,7 +45,7 @@ struct TransferCut {
   std::vector<bool> at_consumer;     // likewise; some are made at both places
 };
 
-/// The transfer cut of a graph. An error is as those of TensorGraph::Bind.
+/// The transfer cut of a graph. Errors of TensorGraph::Bind.
 Result<TransferCut> FindTransferCut(const TensorGraph& graph);
 
 }  // namespace millrace

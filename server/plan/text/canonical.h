@@ -1,4 +1,4 @@
-// The canonical form of a pipeline: the text that digests are computed from, and the stages'
+// The canonical form of a pipeline: the text from which digests are computed, and the stages'
 // fingerprints. docs/reference/pipeline.md, "Fingerprints", specifies it.
 //
 // Pure functions.
@@ -21,8 +21,8 @@ std::string CanonicalKey(const StageType& stage, const Parameter& parameter);
 
 enum class CanonicalScope : std::uint8_t {
   kAll,
-  kOrder,  // leaves out what keeps every example in its place (exclude, tensors, output, pad)
-  kBuild,  // only what decides what is built of an example before the tensors that are computed
+  kOrder,  // leaves out keys that keep every example in its place (exclude, tensors, output, pad)
+  kBuild,  // only keys that decide what is built from an example, without computed tensors
 };
 
 /// The stage's part of the canonical text: `key=value` lines without newlines, one for each

@@ -1,6 +1,6 @@
 // The keys `mix` and `tables` of a pipeline with branches, as its layers set them.
 //
-// Errors are InvalidArgument with the place, as all of the parser's.
+// Errors are InvalidArgument with the place, as all errors of the parser.
 //
 // Value type; not thread-safe while it is changed.
 #pragma once
@@ -23,12 +23,12 @@ class MixText {
  public:
   /// The keys of a pipeline that belong here.
   static std::vector<std::string> Keys() { return {"mix", "tables"}; }
-  /// Whether a key of a layer, with or without what comes after its first dot, is one of these.
+  /// Whether a key of a layer, with or without the part after its first dot, is one of these.
   static bool Owns(std::string_view key);
 
   /// Takes a key over. REQUIRES: Owns(entry.key).
   Status Apply(TextLayer& layer, const YamlEntry& entry);
-  /// The error of a pipeline that has these keys and no branches; ok if it has none of them.
+  /// The error of a pipeline that has these keys and no branches; ok if it has no such key.
   Status CheckAbsent() const;
   /// The part, for branches in this order. `origin`: the place of the branches.
   Result<MixPart> Finish(const std::vector<std::string>& branches, const std::string& origin) const;

@@ -35,7 +35,7 @@ struct StageConfig {
                             // their defaults, and the inputs' fingerprints
 };
 
-/// A pipeline as the user gives it: the file's text, a variant ("" for none) and `key=value`
+/// A pipeline as the user gives it: the file's text, a variant ("" for no variant) and `key=value`
 /// overrides.
 struct PipelineSource {
   std::string yaml;
@@ -64,7 +64,7 @@ class Pipeline {
   const std::string& dataset() const { return datasets_.front(); }
   /// The ids of its datasets, each once, in the order of the branches.
   const std::vector<std::string>& datasets() const { return datasets_; }
-  /// The branches that it mixes, in the order of the file; empty: it has none.
+  /// The branches that it mixes, in the order of the file; empty: it does not mix.
   const std::vector<PipelineBranch>& branches() const { return branches_; }
   const MixPart& mix() const { return mix_; }
   /// The name of the source; empty if the pipeline has branches.
@@ -95,8 +95,8 @@ class Pipeline {
   /// parameters that leave examples in their places. It is one half of the order fingerprint.
   Digest128 order_digest() const { return order_digest_; }
 
-  /// The digest of all that decides what is built of an example, whatever order and selection: of
-  /// the source and of what its kind and the workers' stages add.
+  /// The digest of all keys that decide what is built from an example, whatever order and
+  /// selection: keys of the source, and keys that its kind and the workers' stages add.
   Digest128 build_digest() const { return build_digest_; }
 
  private:

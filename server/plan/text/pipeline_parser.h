@@ -2,9 +2,9 @@
 // the parser.
 //
 // Every layer (the file, then the variant, then each override) becomes settings of parameters. The
-// settings of a later layer replace those of an earlier one. A parameter that no layer sets has its
-// default. Checks that concern several parameters run only on the final result, so a layer may
-// repair an error of an earlier one.
+// settings of a later layer replace the settings of an earlier one. A parameter that no layer sets
+// has its default. Checks that concern several parameters run only on the final result, so a layer
+// may repair an error of an earlier one.
 //
 // Not thread-safe; use one parser for each pipeline.
 #pragma once
@@ -46,14 +46,15 @@ class PipelineParser {
   struct Written {
     ParamValue value;
     Origin origin;
-    std::map<std::string, Origin> below = {};  // of what stands below a tree, by its path
+    std::map<std::string, Origin> below = {};  // of the values below a tree, by path
   };
   struct StageState {
     bool present = false;
     Origin origin;
     std::map<std::string, Written> params;
   };
-  /// What decides a source and the order of its examples: a branch, or a pipeline without any.
+  /// The settings of a source and the order of its examples: a branch, or a pipeline without
+  /// branches.
   struct Chain {
     std::string dataset;
     Origin dataset_origin;
@@ -90,7 +91,7 @@ class PipelineParser {
                     Chain& state) const;
   Status ApplyParameter(TextLayer& layer, const StageType& stage, std::string_view name,
                         const YamlEntry& entry, Chain& state) const;
-  /// Sets what stands at a place in a tree: `source.args.size`.
+  /// Sets the value at a place in a tree: `source.args.size`.
   Status ApplyInTree(TextLayer& layer, const StageType& stage, const Parameter& tree,
                      const std::string& path, const YamlEntry& entry, Chain& state) const;
   /// Reads `stage: {group: {parameter: value, …}}`, or null for no such parameters.
@@ -106,12 +107,11 @@ class PipelineParser {
                                  std::string_view name, const YamlEntry& entry);
 
   Result<Pipeline> Finish();
-  /// Checks that no key stands outside that belongs into branches, and none of those that do not go
-  /// with branches yet.
+  /// Checks that no key outside belongs into branches, or cannot be used with branches yet.
   Status CheckOutside() const;
   Status FinishBranches(Pipeline& pipeline) const;
   /// Sets the dataset that a chain names, or that its source has by itself. InvalidArgument if
-  /// there is none. `key`: of the dataset, for messages.
+  /// there is no dataset. `key`: of the dataset, for messages.
   Status FinishDataset(const Chain& chain, const Origin& origin, std::string_view key,
                        Pipeline& pipeline) const;
   /// Finishes the stages that `has` accepts. `origin`: the place of the whole, for messages.

@@ -1,5 +1,5 @@
-// A tensor's definition as it stands in a pipeline, read and checked as far as that is possible
-// without the types of its inputs.
+// A tensor's definition as written in a pipeline, read and checked as far as possible without the
+// types of its inputs.
 //
 // Value types and pure functions. Errors are InvalidArgument with the place.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-/// Where messages find what was written (TensorsPart::origins).
+/// The places of keys, for messages (TensorsPart::origins).
 using TensorOrigins = std::map<std::string, std::string, std::less<>>;
 
 /// A value, and where it was written.
@@ -30,7 +30,7 @@ struct WrittenValue {
   Status Error(std::string_view message) const { return layer.Error(value->mark, message); }
 };
 
-/// The keys of a definition, of whichever layers.
+/// The keys of a definition, from any layers.
 struct WrittenDefinition {
   LayerName layer;
   YamlMark mark = {};  // of its name
@@ -52,7 +52,7 @@ Status CheckRequired(const TensorDefinition& definition, const WrittenDefinition
 /// The lines of a text, without their ends.
 std::vector<std::string_view> LinesOf(std::string_view text);
 
-/// Adds where the definition and its keys were written. `lines` are those of the file.
+/// Adds where the definition and its keys were written. `lines` are the lines of the file.
 void AddOrigins(const TensorDefinition& definition, const WrittenDefinition& written,
                 std::span<const std::string_view> lines, TensorOrigins& origins);
 

@@ -1,11 +1,11 @@
 // The keys `tensors`, `output` and `pad` of a pipeline, as its layers set them.
 //
-// A definition is a map with one operation, whose value is what the operation reads, and with
-// parameters: `{take: planes, axis: -1, index: [0, 4]}`. A later layer changes the keys of a
-// definition that it names. If it names another operation, it replaces the definition.
+// A definition is a map with one operation, whose value names its inputs, and with parameters:
+// `{take: planes, axis: -1, index: [0, 4]}`. A later layer changes the keys of a definition that it
+// names. If it names another operation, it replaces the definition.
 //
-// Errors are InvalidArgument with the place, as all of the parser's. Types of tensors are unknown
-// here: what depends on them is found when a plan binds the tensors.
+// Errors are InvalidArgument with the place, as all errors of the parser. Types of tensors are
+// unknown here: errors that depend on them are found when a plan binds the tensors.
 //
 // Value type; not thread-safe while it is changed.
 #pragma once
@@ -28,7 +28,7 @@ namespace millrace {
 
 class TensorsText {
  public:
-  /// A pipeline cannot define more tensors.
+  /// The most tensors that a pipeline can define.
   static constexpr std::size_t kMaxTensors = 1024;
 
   /// The table, and the text of the file, have to outlive this.
@@ -37,7 +37,7 @@ class TensorsText {
 
   /// The keys of a pipeline that belong here.
   static std::vector<std::string> Keys() { return {"tensors", "output", "pad"}; }
-  /// Whether a key of a layer, with or without what comes after its first dot, is one of these.
+  /// Whether a key of a layer, with or without the part after its first dot, is one of these.
   static bool Owns(std::string_view key);
 
   /// Takes a key over. REQUIRES: Owns(entry.key).
@@ -62,7 +62,7 @@ class TensorsText {
   Status FinishGraphPad(const WrittenDefinition& pad, TensorsPart& part) const;
   Status CheckCycles(const TensorsPart& part) const;
 
-  /// Copies of a TensorsText share what none of them changes: a file may have many variants.
+  /// Copies of a TensorsText share unchanged definitions: a file may have many variants.
   using Definitions = std::map<std::string, std::shared_ptr<WrittenDefinition>>;
   struct Written {
     Definitions definitions;

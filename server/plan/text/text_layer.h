@@ -20,7 +20,7 @@ std::pair<std::string, std::string> SplitKey(const std::string& key);
 
 /// How messages name a layer.
 struct LayerName {
-  std::string name;       // stands at the beginning of every message about the layer
+  std::string name;       // begins every message about the layer
   bool has_lines = true;  // messages name line and column
 
   /// "file:3:5".
@@ -32,10 +32,10 @@ struct LayerName {
 struct TextLayer : LayerName {
   bool is_file = false;                      // in the file itself, null does not reset a parameter
   std::map<std::string, YamlMark> set = {};  // keys that the layer has set, and where
-  std::string above = {};  // what stands before the keys that are claimed now: "branches.a."
+  std::string above = {};  // prefix of the keys that are claimed now: "branches.a."
 
-  /// Notes that the layer sets `above` + `key`. Fails if it has set this key before, one above it
-  /// or one below it.
+  /// Notes that the layer sets `above` + `key`. Fails if it has set this key, a key above it or a
+  /// key below it before.
   Status Claim(const std::string& key, YamlMark mark);
 };
 

@@ -1,6 +1,6 @@
-// The files of a plugin. They are read once; what was read is hashed, and stored in a folder that
-// is named by the hash. Plugins are imported from there, so what was hashed is what runs, and later
-// changes of the original reach only what begins later.
+// The files of a plugin. They are read once, hashed, and stored in a folder that is named by the
+// hash. Plugins are imported from there, so the hashed files are the files that run, and later
+// changes of the original affect only later starts.
 //
 // The files of a folder are all regular files in it and below, without names that begin with a dot,
 // `__pycache__` folders and `.pyc` files. Links are followed.
@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-/// The files of a plugin may have so many bytes together.
+/// The most bytes of the files of a plugin together.
 inline constexpr std::uint64_t kMaxPluginFileBytes = std::uint64_t{64} << 20;
 
 /// Files in memory. A value.
@@ -41,13 +41,12 @@ Result<FileSet> ReadFileSet(const std::filesystem::path& path,
                             std::uint64_t max_bytes = kMaxPluginFileBytes);
 
 /// NotFound unless the files have the module `name`: `name.py` or `name/__init__.py`. The message
-/// lists the modules that there are.
+/// lists the existing modules.
 Status CheckHasModule(const FileSet& files, std::string_view name);
 
 /// Stores the files in `folder`/DIGEST and returns that path. Such a folder is whole or absent,
-/// also if several processes store the same files at the same time. One that is there already is
-/// read and used if it has exactly these files; otherwise it is replaced. `folder` is made if it
-/// is missing.
+/// also if several processes store the same files at the same time. An existing folder is read and
+/// used if it has exactly these files; otherwise it is replaced. `folder` is made if it is missing.
 Result<std::filesystem::path> StoreFileSet(const FileSet& files,
                                            const std::filesystem::path& folder);
 

@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-/// The ends that a wait may have early.
+/// The reasons for which a wait may end early.
 struct ChannelWait {
   int process = -1;  // a pidfd; its end is Unavailable
   int stop = -1;     // if it becomes readable: Cancelled
@@ -31,10 +31,10 @@ class Channel {
 
   /// Sends a message. Unavailable if the other end is gone, Cancelled, or the tick's error.
   Status Send(std::string_view text, std::span<const int> files, const ChannelWait& wait);
-  /// The next message; errors as those of Send, and Internal for one that is too long.
+  /// The next message; errors of Send, and Internal for a message that is too long.
   Result<std::string> Receive(const ChannelWait& wait);
 
-  /// Two sockets that are connected: this end, and that of the process.
+  /// Two connected sockets: this end, and the end of the process.
   struct Pair {
     FileDescriptor here;
     FileDescriptor there;
@@ -43,7 +43,7 @@ class Channel {
 
  private:
   Status Wait(short events, const ChannelWait& wait);
-  /// Reads what has arrived. False if nothing has; Unavailable if the other end is gone.
+  /// Reads the arrived bytes. False if there are no bytes; Unavailable if the other end is gone.
   Result<bool> ReadSome();
 
   FileDescriptor socket_;

@@ -1,6 +1,6 @@
 // A process that runs a plugin, as the daemon sees it.
 //
-// Thread-compatible, but for the members that say otherwise.
+// Thread-compatible, except for the members that say otherwise.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct ProcessEnd {
 class ChildProcess {
  public:
   /// Takes the process's number out of the system's table and says how it ended, as waitpid does.
-  /// Called once, when the process has ended; none if nobody knows.
+  /// Called once, when the process has ended; see ProcessEnd::known.
   using Reap = std::function<ProcessEnd(pid_t process)>;
 
   /// `process` has to be alive, or not reaped. It leads a process group of its own.
@@ -45,13 +45,13 @@ class ChildProcess {
   pid_t id() const { return process_; }
   int pidfd() const { return pidfd_.get(); }
   Channel& channel() { return channel_; }
-  std::string FatalHandler() { return output_->FatalHandler(); }
+  std::string LastOutput() { return output_->LastOutput(); }
   bool HasEnded() const;
 
   /// Has the process print where each of its threads is, and ends it. Takes at most about a second.
   ProcessEnd EndWithTraces();
-  /// Says how a process ended that has closed its socket: it is about to end by itself. It is
-  /// killed if it does not within about a second.
+  /// Returns how a process that has closed its socket ended: it is about to end by itself. It is
+  /// killed if it does not end within about a second.
   ProcessEnd EndAfterClose();
   /// Kills the process and its group if it is alive, and says how it ended. Idempotent.
   ProcessEnd End();
@@ -72,11 +72,11 @@ class ChildProcess {
 
 /// waitpid for a process that this one has started.
 ProcessEnd ReapOwnChild(pid_t process);
-/// The end that a status of waitpid says.
+/// The end that a status of waitpid describes.
 ProcessEnd EndOfStatus(int status);
 
-/// Bytes of memory that only this process has (without files, and without memory that it shares).
-/// 0 if the process is gone.
+/// Bytes of memory of a process, without files and shared memory; pages shared with a fork count. 0
+/// if the process is gone.
 std::uint64_t PrivateMemory(pid_t process);
 
 }  // namespace millrace

@@ -117,11 +117,11 @@ Result<ForkServer::Imported> ForkServer::Import(bool fork_server, int stop) {
   if (answer.status().code() == StatusCode::kUnavailable) {
     const std::string end = process->EndAfterClose().ToString();
     return FailedPrecondition(fmt::format("{} ended {} while it imported the module\n{}",
-                                          options_.python, end, process->FatalHandler()));
+                                          options_.python, end, process->LastOutput()));
   }
   if (answer.status().code() == StatusCode::kDeadlineExceeded) {
     process->EndWithTraces();
-    return DeadlineExceeded(answer.status().message() + "\n" + process->FatalHandler());
+    return DeadlineExceeded(answer.status().message() + "\n" + process->LastOutput());
   }
   if (!answer.ok()) return answer.status();
   MILLRACE_ASSIGN_OR_RETURN(ImportedMessage message, ReadImported(*answer));

@@ -1,5 +1,5 @@
 // Starts the processes of one plugin. The plugin's module is imported once, by a process of its
-// own, the fork_server, which forks the others. If the import starts threads, with which a fork is
+// own, the fork server, which forks the others. If the import starts threads, with which a fork is
 // not safe, each process imports the module for itself.
 //
 // Thread-safe. It has to outlive the processes.
@@ -69,13 +69,13 @@ class ForkServer {
 
   /// Starts Python and has it import the module.
   Result<Imported> Import(bool fork_server, int stop);
-  /// Sees to it that there is a fork_server. If the import starts threads, there is none, and the
-  /// process that was to be it is returned.
+  /// Makes sure that there is a fork server. If the import starts threads, there is no fork server,
+  /// and the process that has imported the module is returned.
   Result<std::unique_ptr<ChildProcess>> MakeForkServer(int stop) MILLRACE_REQUIRES(mutex_);
   void SetProcess(std::unique_ptr<ChildProcess> process) MILLRACE_REQUIRES(mutex_);
   Result<Forked> Fork() MILLRACE_REQUIRES(mutex_);
-  /// Asks the fork server with the number `by`, if it is still there: another one has not forked
-  /// `process`, and would end over the question.
+  /// Asks the fork server with the number `by`, if it still exists: another one has not forked
+  /// `process`, and would fail on the question.
   ProcessEnd ReapForked(pid_t process, std::uint64_t by);
   Result<OutputReader::Added> MakeOutput(std::shared_ptr<std::atomic<pid_t>> process);
   ChannelWait WaitFor(const ChildProcess& process, int stop) const;
@@ -87,7 +87,7 @@ class ForkServer {
   mutable Mutex mutex_;
   bool forks_ MILLRACE_GUARDED_BY(mutex_) = true;
   std::unique_ptr<ChildProcess> process_ MILLRACE_GUARDED_BY(mutex_);
-  std::atomic<pid_t> process_id_ = 0;                     // that of process_
+  std::atomic<pid_t> process_id_ = 0;                     // the id of process_
   std::uint64_t number_ MILLRACE_GUARDED_BY(mutex_) = 0;  // of process_, counted from 1
   ImportedMessage imported_ MILLRACE_GUARDED_BY(mutex_);
 };

@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-/// A program, and what it is to have.
+/// A program, with its arguments, environment and files.
 struct ProgramStart {
   std::string program;                   // a path
   std::vector<std::string> arguments;    // the first one is the program's own name

@@ -63,7 +63,7 @@ void OutputLines::Finish(Time now) {
   if (left_lines_ > 0) TellLeftOut();
 }
 
-std::string OutputLines::FatalHandler() const {
+std::string OutputLines::LastOutput() const {
   std::string_view words = last_;
   while (!words.empty() && words.back() == '\n') words.remove_suffix(1);
   return PlainText(words);

@@ -57,10 +57,10 @@ void ProcessOutput::Tick() {
   if (!finished_) lines_.Tick(clock_->Now());
 }
 
-std::string ProcessOutput::FatalHandler() {
+std::string ProcessOutput::LastOutput() {
   MutexLock lock(mutex_);
   DrainLocked();
-  return lines_.FatalHandler();
+  return lines_.LastOutput();
 }
 
 void ProcessOutput::Finish() {

@@ -1,4 +1,5 @@
-// Reads the output of processes, on one thread, so that none ever waits for its output to be read.
+// Reads the output of processes, on one thread, so that no process ever waits for its output to be
+// read.
 //
 // Thread-safe.
 #pragma once
@@ -24,12 +25,12 @@ class ProcessOutput {
   ProcessOutput(FileDescriptor pipe, OutputLines::OnLine on_line,
                 std::shared_ptr<const Clock> clock);
 
-  /// Reads what there is now, but not more than about a megabyte. False at the end of the pipe.
+  /// Reads the available bytes, at most about a megabyte. False at the end of the pipe.
   bool Drain();
   void Tick();
-  /// Reads what there is, and returns the last of it.
-  std::string FatalHandler();
-  /// Tells what was not told yet. Nothing is read afterwards.
+  /// Reads the available bytes, and returns the last ones.
+  std::string LastOutput();
+  /// Passes on the remaining lines. Nothing is read afterwards.
   void Finish();
   int file() const { return pipe_.get(); }
 

@@ -1,6 +1,6 @@
 // Memory that the daemon shares with a process of a plugin: open files without a name.
 //
-// Neither end can make a file smaller (F_SEAL_SHRINK), so no access to what is mapped can fault,
+// Neither end can make a file smaller (F_SEAL_SHRINK), so no access to mapped bytes can fault,
 // whatever the process does. Thread-compatible.
 #pragma once
 
@@ -31,8 +31,8 @@ class MappedBytes {
 /// Memory that the daemon writes and the process reads.
 class InputMemory {
  public:
-  /// Makes room for `bytes`; what was written before is lost. True if the process needs the new
-  /// file. ResourceExhausted if the system has no memory left.
+  /// Makes room for `bytes`; earlier contents are lost. True if the process needs the new file.
+  /// ResourceExhausted if the system has no memory left.
   Result<bool> Reserve(std::uint64_t bytes);
   /// REQUIRES: Reserve has succeeded.
   std::byte* data() const { return mapped_->bytes().data(); }
@@ -53,9 +53,9 @@ class ReplyMemory {
   std::uint64_t Word(std::size_t number) const;
   void SetWord(std::size_t number, std::uint64_t value);
 
-  /// All of the memory as it is now, to be read. What is mapped stays so while it is held.
+  /// All of the memory as it is now, to be read. It stays mapped while the result is held.
   Result<std::shared_ptr<const MappedBytes>> Map();
-  /// Whether somebody holds what Map has returned.
+  /// Whether somebody holds the result of Map.
   bool IsHeld() const { return whole_.use_count() > 1; }
   /// The size of the memory as it is now. Thread-safe.
   std::uint64_t FileBytes() const;

@@ -1,4 +1,4 @@
-// The keys of the generators that plugins are given, and the seeds of those that they have anyway.
+// The keys of the generators that plugins get, and the seeds of Python's own generators.
 //
 // Pure functions.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// The version of what follows. It is part of what identifies a plan that draws.
+/// The version of the rules below. It is part of the identity of a plan that draws random numbers.
 inline constexpr int kChanceVersion = 2;
 
 /// The two words of a Philox key, as numpy.random.Philox takes them.
@@ -20,12 +20,12 @@ struct ChanceKey {
   friend bool operator==(const ChanceKey&, const ChanceKey&) = default;
 };
 
-/// What draws: no two of these draw the same.
+/// The origin of random numbers: no two origins draw the same.
 struct ChanceOrigin {
   std::uint64_t seed = 0;
   std::string fingerprint;  // of the operation or the source, in hex
-  /// The tensor that is made, of a branch `branch.name`; empty: a source, whose chunks are all of
-  /// one build.
+  /// The tensor that is made, of a branch `branch.name`; empty: a source, of which one build gives
+  /// all chunks.
   std::string tensor;
   friend bool operator==(const ChanceOrigin&, const ChanceOrigin&) = default;
 };
@@ -36,8 +36,8 @@ struct ChanceOrigin {
 ChanceKey MakeChanceKey(const ChanceOrigin& origin, std::uint64_t epoch, std::uint64_t example,
                         std::optional<std::uint64_t> chunk);
 
-/// The seed of a generator that a plugin has anyway, so that none has the stream of another one:
-/// XXH3-128 of `key/generator`, the key in hex, high word first.
+/// The seed of one of Python's own generators, so that no two have the same stream: XXH3-128 of
+/// `key/generator`, the key in hex, high word first.
 ChanceKey MakeSeed(const ChanceKey& key, std::string_view generator);
 
 }  // namespace millrace

@@ -55,7 +55,7 @@ std::string DescribeFailure(const PluginFailure& failure, std::string_view objec
                             std::uint64_t example) {
   std::string text = fmt::format("{}, example {}: {}", object, example, FailureLine(failure));
   if (!failure.traceback.empty()) text += "\n" + failure.traceback;
-  if (!failure.fatal_handler.empty()) text += "\nits last output:\n" + failure.fatal_handler;
+  if (!failure.last_output.empty()) text += "\nits last output:\n" + failure.last_output;
   return text;
 }
 

@@ -10,8 +10,8 @@
 namespace millrace {
 
 enum class FailureKind : std::uint8_t {
-  kException,  // the plugin raised one
-  kValue,      // what it gave is not what was declared
+  kException,  // the plugin raised an exception
+  kValue,      // its values do not fit their declaration
   kDeath,      // the process ended
   kTimeout,    // the example took too long; the process was ended
   kMemory,     // the process had too much memory; it was ended
@@ -21,9 +21,9 @@ enum class FailureKind : std::uint8_t {
 struct PluginFailure {
   FailureKind kind = FailureKind::kException;
   std::string type;        // of the exception: "ValueError"
-  std::string message;     // of the exception, or what is wrong
+  std::string message;     // of the exception, or the error
   std::string traceback;   // as Python prints it, without frames of Millrace; may be empty
-  std::string fatal_handler;  // the last output of the process; may be empty
+  std::string last_output;  // the last output of the process; may be empty
   int tries = 0;           // how many processes tried the example here
   friend bool operator==(const PluginFailure&, const PluginFailure&) = default;
 };
@@ -32,7 +32,7 @@ struct PluginFailure {
 std::string FailureLine(const PluginFailure& failure);
 
 /// Everything for a person: "asr_data:Corpus, example 17: ValueError: …", then the traceback and
-/// the last words, if there are any.
+/// the last output, if there is any.
 std::string DescribeFailure(const PluginFailure& failure, std::string_view object,
                             std::uint64_t example);
 

@@ -1,9 +1,10 @@
-// Where the parts of a reply lie in the memory that a process of a plugin shares with the daemon.
-// The daemon lays a reply out and tells the process (server/plugin/python/_millrace_memory.py).
+// Where the parts of a reply are in the memory that a process of a plugin shares with the daemon.
+// The daemon lays a reply out and sends the layout to the process
+// (server/plugin/python/_millrace_memory.py).
 //
 //   head      64 bytes: words of 64 bits
-//   outcomes  a byte a row
-//   table     of each ragged tensor two words a row: where the row's values lie, its first extent
+//   outcomes  one byte per row
+//   table     of each ragged tensor two words per row: the place of its values, its first extent
 //   columns   of each dense tensor its values, row after row
 //   heap      values of ragged tensors; it may grow, at the end of the memory
 //
@@ -28,7 +29,7 @@ inline constexpr std::size_t kReplyAtOnceWord = 1;    // 1 while one call builds
 inline constexpr std::size_t kReplyCompleteWord = 2;  // how many of the first rows are complete
 inline constexpr std::uint64_t kReplyHeadBytes = 64;
 
-/// A reply may have so many rows, and so many bytes without its heap.
+/// The most rows of a reply, and bytes without its heap.
 inline constexpr std::uint64_t kMaxReplyRows = std::uint64_t{1} << 24;
 inline constexpr std::uint64_t kMaxReplyBytes = std::uint64_t{1} << 40;
 
@@ -37,7 +38,7 @@ struct ReplyLayout {
   std::uint64_t rows = 0;
   std::uint64_t outcomes = 0;         // place of the outcomes
   std::vector<std::uint64_t> places;  // of each tensor: its column, or its part of the table
-  std::uint64_t columns = 0;          // end of the table; columns lie between it and the heap
+  std::uint64_t columns = 0;          // end of the table; columns are between it and the heap
   std::uint64_t heap = 0;
 
   /// Outcomes and table: the bytes [kReplyHeadBytes, columns).

@@ -1,4 +1,4 @@
-// The messages of a process of a plugin, read. They are JSON; nothing in them is trusted.
+// Reads the messages of a process of a plugin. They are JSON; nothing in them is trusted.
 //
 // Pure functions.
 #pragma once
@@ -52,17 +52,17 @@ struct ColumnMessage {
 /// The rows that a process could not build, each with the reason.
 struct BuiltMessage {
   struct Failure {
-    std::optional<std::uint64_t> row;  // none: all rows
+    std::optional<std::uint64_t> row;  // nullopt: all rows
     PluginFailure failure;
   };
   std::vector<Failure> failures;
 };
 
-/// A plugin's own error: what went wrong outside an example. The text is for its author, with the
-/// traceback after the first line if there is one.
+/// A plugin's own error, outside an example. The text is for its author, with the traceback after
+/// the first line if there is one.
 ///
 /// Every function below returns it as FailedPrecondition if `text` is such a message, and Internal
-/// if it is no message of the kind that was asked for.
+/// if it is not a message of the requested kind.
 Result<ImportedMessage> ReadImported(std::string_view text);
 Result<OpenedMessage> ReadOpened(std::string_view text);
 Result<FactsMessage> ReadFacts(std::string_view text);

@@ -1,11 +1,11 @@
 // Decides which of several dispatchers leads: the one whose key is in etcd. The key belongs to a
-// lease, which its owner renews. A standby looks at the key again and again, and claims it when it
-// is gone.
+// lease, which its owner renews. A standby checks the key again and again, and claims it when it is
+// gone.
 //
 // A leader leads by its own clock: until its time to live has passed since it sent the last renewal
 // that was answered. etcd always ends the lease later than that, so no two dispatchers lead at the
-// same time. Code that acts as leader calls Leads before everything that it does. So a process that
-// slept through its time does nothing any more.
+// same time. Code that acts as leader calls Leads before each action. So a process that slept
+// through its time does nothing any more.
 //
 //   standby ── key is gone ──▶ claim (a new key, only if there is none)    ──▶ leader
 //      ▲                                                                        │
@@ -40,20 +40,20 @@ class Election {
   Election(std::shared_ptr<EtcdClient> client, ElectionOptions options,
            std::shared_ptr<const Clock> clock, std::shared_ptr<Logger> logger);
 
-  /// A leader renews its lease. A standby looks who leads, and claims the leadership if nobody
+  /// A leader renews its lease. A standby checks who leads, and claims the leadership if nobody
   /// does. Blocks as long as etcd does. Call it every options.step.
   void Step();
   /// Gives up the leadership at once, so that a standby need not wait for the end of the lease.
   void Resign();
 
-  /// The fence that makes this process's writes valid while it leads; none while it does not.
+  /// The fence that makes this process's writes valid while it leads; nullopt while it does not.
   std::optional<EtcdFence> fence() const;
   /// Ok while this process leads with the key that was created at `create_revision`. Otherwise
-  /// Unavailable "not the leader: <who> leads", and then for ever.
+  /// Unavailable "not the leader: <who> leads", and then forever.
   Status Leads(std::int64_t create_revision) const;
   /// The same error, for a process that is not the leader yet.
   Status NotTheLeader() const;
-  /// To be called when etcd has refused a write of the leader with this key.
+  /// Call it when etcd has refused a write of the leader with this key.
   void Lose(std::int64_t create_revision, const Status& why);
 
  private:
@@ -68,7 +68,7 @@ class Election {
   const std::shared_ptr<const Clock> clock_;
   const std::shared_ptr<Logger> logger_;
 
-  std::int64_t lease_ = 0;  // lease of this process; 0: none
+  std::int64_t lease_ = 0;  // lease of this process; 0: no lease
   std::string trouble_;     // the last one that was logged
 
   mutable Mutex mutex_;

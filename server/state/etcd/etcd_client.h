@@ -28,9 +28,9 @@ namespace millrace {
 /// something is too large for etcd. Messages name the endpoint.
 class EtcdClient {
  public:
-  /// `tls`: the folder by which this client knows etcd, and proves who it is: by a certificate,
-  /// whose common name is etcd's user, or by the files `username` and `password` there. Null: no
-  /// TLS.
+  /// `tls`: the folder by which this client verifies etcd, and proves its identity: by a
+  /// certificate, whose common name is etcd's user, or by the files `username` and `password`
+  /// there. Null: no TLS.
   explicit EtcdClient(std::vector<std::string> endpoints, std::shared_ptr<TlsFolder> tls = nullptr);
   ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
@@ -52,7 +52,7 @@ class EtcdClient {
   /// after another.
   template <class F>
   Status Call(F f);
-  /// Calls `f` for one endpoint. If that wants a login, logs in and calls it once more.
+  /// Calls `f` for one endpoint. If the endpoint wants a login, logs in and calls `f` once more.
   template <class F>
   grpc::Status CallWithLogin(Endpoint& endpoint, F& f);
   grpc::Status LogIn(Endpoint& endpoint);
@@ -64,7 +64,7 @@ class EtcdClient {
   Mutex mutex_;
   std::vector<std::shared_ptr<Endpoint>> endpoints_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<const TlsFiles> files_ MILLRACE_GUARDED_BY(mutex_);  // of the endpoints
-  std::string token_ MILLRACE_GUARDED_BY(mutex_);        // from the last login; empty: none
+  std::string token_ MILLRACE_GUARDED_BY(mutex_);        // from the last login; empty: no login
   std::size_t current_ MILLRACE_GUARDED_BY(mutex_) = 0;  // the endpoint that answered last
 };
 
@@ -77,7 +77,7 @@ etcdserverpb::RequestOp Get(const std::string& key);
 etcdserverpb::RequestOp Put(const std::string& key, const std::string& value,
                             std::int64_t lease = 0);
 etcdserverpb::RequestOp Delete(const std::string& key);
-/// The first key of the range that step i of the transaction read; null if there is none.
+/// The first key of the range that step i of the transaction read; null if there is no key.
 const mvccpb::KeyValue* Found(const etcdserverpb::TxnResponse& response, int i);
 }  // namespace etcd
 

@@ -51,7 +51,7 @@ class EtcdStore final : public StateStore {
   /// A transaction that compares the fence. If the comparison fails, it reads the term and the
   /// leader instead.
   etcdserverpb::TxnRequest Fenced() const;
-  /// Says why a transaction was refused, from its response. Ok if only the term differs.
+  /// Returns why a transaction was refused, from its response. Ok if only the term differs.
   Status CheckFence(const etcdserverpb::TxnResponse& response) const;
   Status CheckFormat(const mvccpb::KeyValue* format) const;
   std::string JobKey(const std::string& name) const;

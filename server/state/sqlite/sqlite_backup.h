@@ -16,9 +16,9 @@ struct BackupSummary {
 };
 
 /// Copies the state file of `folder` to the new file `to`. The copy is complete, checked and on
-/// disk, or there is none. The daemon goes on meanwhile. A backup is a state file: to start from
-/// it, put it into a folder as `state.db`. NotFound if the folder has no state file. AlreadyExists
-/// if `to` exists. Otherwise errors are those of SqliteStore::Open.
+/// disk, or absent. The daemon goes on meanwhile. A backup is a state file: to start from it, put
+/// it in a folder as `state.db`. NotFound if the folder has no state file. AlreadyExists if `to`
+/// exists. Otherwise errors of SqliteStore::Open.
 Result<BackupSummary> BackUpState(const std::filesystem::path& folder,
                                   const std::filesystem::path& to);
 

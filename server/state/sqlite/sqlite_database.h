@@ -43,10 +43,10 @@ class SqliteDatabase {
   Status Finish(sqlite3_stmt* statement);
   /// The first column of the first row, as a number.
   Result<std::int64_t> Number(const char* sql);
-  /// Does all of `change`, or nothing of it.
+  /// Does all of `change`, or nothing.
   Status Transact(const std::function<Status()>& change);
 
-  /// The error of SQLite's last call. `doing` says what was tried.
+  /// The error of SQLite's last call. `doing` names the action.
   Status Error(std::string_view doing);
 
   const std::filesystem::path& file() const { return file_; }

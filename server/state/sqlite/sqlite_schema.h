@@ -18,8 +18,8 @@ constexpr int kStateFileApplication = 0x4D495253;  // "MIRS"
 /// versions).
 Result<int> StateFileVersion(SqliteDatabase& db);
 
-/// Makes the tables of an empty file, or brings those of an older version up to date, completely or
-/// not at all. Returns the version that the file had.
+/// Makes the tables of an empty file, or brings tables of an older version up to date, completely
+/// or not at all. Returns the version that the file had.
 Result<int> BringUpToDate(SqliteDatabase& db);
 
 }  // namespace millrace

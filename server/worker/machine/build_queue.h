@@ -12,7 +12,7 @@
 // - When memory is short, the stream that holds most forgets the batch that it needs last. The
 //   batch is built again later.
 // - A step that a consumer withdraws is dropped if it is not begun. Otherwise it is built, and kept
-//   for those that come to it later.
+//   for streams that reach it later.
 // - Streams that ask for one batch share it (shared_batches.h). It is built once while in memory.
 //   The job whose turn comes first pays for it. The others pay nothing, and are owed nothing later.
 //   A shared batch is forgotten for all its streams, unless it is the next one of any of them.
@@ -47,15 +47,15 @@ class BuildQueue {
   using Task = BuildTask;
   using Outgoing = OutgoingBatch;
 
-  /// `memory_budget`: how many bytes of batches may be built and not sent, over all streams.
+  /// `memory_budget`: the most bytes of batches built and not sent, over all streams.
   explicit BuildQueue(std::uint64_t memory_budget) : batches_(memory_budget) {}
 
-  /// Changes the budget. If the built batches exceed it, those that are needed last are forgotten
-  /// until the rest fits. The next batch of a consumer is never forgotten.
+  /// Changes the budget. If the built batches exceed it, the batches that are needed last are
+  /// forgotten until the rest fits. The next batch of a consumer is never forgotten.
   void SetMemoryBudget(std::uint64_t bytes);
   std::uint64_t memory_budget() const { return batches_.budget(); }
 
-  /// Adds a stream that belongs to `job` and needs the batches of `plan` that `place` says.
+  /// Adds a stream that belongs to `job` and needs the batches of `plan` at `place`.
   void AddStream(StreamId stream, const std::string& plan, const std::string& job,
                  RankPlace place = {});
   /// Sets the job's weight. Jobs that wait share build seconds in proportion to their weights. A
@@ -63,79 +63,81 @@ class BuildQueue {
   void SetWeight(const std::string& job, double weight);
   /// Also forgets the stream's batches, and the job if this was its last stream.
   void RemoveStream(StreamId stream);
-  /// Replaces all that the stream asks for, as its consumer needs it from `now` on. Returns InvalidArgument and changes nothing if no
-  /// honest consumer sends such a list: its runs overflow, there are more than kMaxRuns runs or
-  /// kMaxSteps steps, or its credit is lower than before.
+  /// Replaces the steps that the stream asks for, as its consumer needs them from `now` on. Returns
+  /// InvalidArgument and changes nothing if no honest consumer sends such a list: its runs
+  /// overflow, there are more than kMaxRuns runs or kMaxSteps steps, or its credit is lower than
+  /// before.
   Status SetWants(StreamId stream, const v1::WantList& wants, Time now = {});
-  /// While the worker drains, no batch is begun but the next one of a stream.
+  /// While the worker drains, no batch is begun except the next one of a stream.
   void SetDraining(bool draining) { draining_ = draining; }
 
-  /// Returns the next batch to build and marks it as being built, for all that want it; nullopt if
-  /// nothing may be built.
+  /// Returns the next batch to build and marks it as being built, for all streams that want it;
+  /// nullopt if nothing may be built.
   std::optional<Task> Next(Time now = {});
   /// Takes the batch that was built for a task of Next, for all streams that wait for it. Ignores
   /// it if nobody wants it any more, or if its plan was given up.
   void Built(const Task& task, std::shared_ptr<const BuiltBatch> batch, std::uint64_t bytes,
              double seconds);
-  /// Tells that the batch cannot be built, and why. Returns the steps that wait for it. They are
-  /// refused: none is built again for its stream until a list of the stream has not named it.
+  /// Notes that the batch cannot be built, and why. Returns the steps that wait for it. They are
+  /// refused: a step is not built again for its stream until a list of the stream has not named it.
   std::map<StreamId, Position> GiveUp(const Task& task, const Status& why);
   /// The steps that were refused and that the last list of the stream names all the same, with the
   /// reasons: the refusal was lost, or has crossed the list.
   const std::map<Position, Status>& RefusedOf(StreamId stream) const {
     return streams_.at(stream).refused;
   }
-  /// Tells that no batch of the plan can be built any more. Its batches in memory are forgotten,
-  /// and those that are being built will be ignored. Returns the streams that asked for some.
+  /// Notes that no batch of the plan can be built any more. Its batches in memory are forgotten,
+  /// and its builds under way will be ignored. Returns the streams that asked for some.
   std::set<StreamId> GiveUpPlan(const std::string& plan);
-  /// Returns the streams that were given a built batch since the last call.
+  /// Returns the streams that got a built batch since the last call.
   std::set<StreamId> TakeReady() { return std::exchange(ready_, {}); }
 
   /// Returns the next batch to send on a stream and counts it as sent; nullopt if no batch is ready
   /// or if the credit does not allow it.
   std::optional<Outgoing> TakeToSend(StreamId stream);
 
-  /// How many batches the stream was given to send so far.
+  /// Number of batches sent on the stream so far.
   std::uint64_t BatchesSent(StreamId stream) const;
-  /// Whether something is built or being built for a step that the stream asks for, or its next
-  /// batch is to be built. A drain waits for this.
+  /// The number of steps of the stream that are built or being built, its next batch included if it
+  /// is to be built. A drain waits for this.
   std::uint64_t Owed(StreamId stream) const;
   bool Owes(StreamId stream) const { return Owed(stream) > 0; }
-  /// Whether the next built batch to send waits for credit, or lies beyond what may be sent.
+  /// Whether the next built batch to send waits for credit, or is beyond the steps that may be
+  /// sent.
   bool BlockedByCredit(StreamId stream) const;
   /// The steps of the stream that are built and not sent, or on their way.
   std::vector<v1::Run> BuiltRuns(StreamId stream) const;
   /// The steps from the stream's next one on that its twins wait for or are to be sent, or that are
-  /// kept, without those that it was sent.
+  /// kept, without steps that were sent on it.
   std::vector<v1::Run> TwinRuns(StreamId stream) const;
   /// The builds under way for the stream, by position.
   std::vector<BuildUnderWay> Building(StreamId stream) const;
   /// Rises when the answer of one of these three changes, unless the stream's own want list is why.
   std::uint64_t Changes(StreamId stream) const;
-  /// How many batches are asked for and not begun yet. Shared ones count once.
+  /// Number of batches that are asked for and not begun yet. Shared ones count once.
   std::uint64_t pending() const { return pending_; }
   /// Whether such a batch is asked for on the stream, or is being built for it.
   bool HasPending(StreamId stream) const;
   /// Whether a consumer waits for the batch of a build that is under way.
   bool IsAwaited(const Task& task) const;
-  /// Whether Next would begin a batch of another job, to which threads are owed.
+  /// Whether Next would begin a batch of another job that is owed threads.
   bool OwesOther(const Task& task, Time now);
-  /// Whether a thread that builds `own` may leave it for `other`: its job is owed no more.
+  /// Whether a thread that builds `own` may leave it for `other`: the job of `own` is owed no more.
   bool MayLeaveFor(const Task& own, const Task& other) const;
-  /// The job of the stream, and after it the others that have something to build, or for which
-  /// something is being built. Empty if there is no such stream.
+  /// The job of the stream, and after it the other jobs with batches to build or being built. Empty
+  /// if there is no such stream.
   std::vector<JobTurn> Turns(StreamId stream) const;
   /// Whether a consumer waited for a batch, or asked for more, at the last call of Next.
   bool anyone_waits() const;
-  /// How many jobs have streams.
+  /// Number of jobs with streams.
   std::size_t jobs() const { return jobs_.size(); }
   /// Bytes of batches that are built and not sent. Shared ones count once.
   std::uint64_t built_bytes() const { return batches_.built_bytes(); }
-  /// Bytes of batches that are kept for streams that come to them later.
+  /// Bytes of batches that are kept for streams that reach them later.
   std::uint64_t kept_bytes() const { return batches_.kept_bytes(); }
-  /// How many batches the queue knows of that are asked for, built, kept or on their way.
+  /// Number of batches that are asked for, built, kept or on their way.
   std::size_t remembered() const { return batches_.remembered(); }
-  /// All that the queue knows, stream by stream, as text for people who look for a fault.
+  /// The state of the queue, stream by stream, as text for debugging.
   std::string Dump() const;
 
   static constexpr int kMaxRuns = 256;              // of a want list, and of an answer
@@ -159,7 +161,7 @@ class BuildQueue {
     std::string job;
     RankPlace place;
     PlanBatches* batches = nullptr;  // of the plan
-    Twins* twins = nullptr;          // null: it has none
+    Twins* twins = nullptr;          // null: it has no twins
     Position next;
     std::optional<Position> until;
     bool asks = false;
@@ -174,8 +176,8 @@ class BuildQueue {
     std::map<Position, Status> refused;
     std::uint64_t building = 0;          // entries
     std::uint64_t built_bytes = 0;       // shared batches count in full
-    std::uint64_t changes = 0;           // of what is built and being built
-    std::uint64_t own_twin_changes = 0;  // those of Twins::changes that this stream made
+    std::uint64_t changes = 0;           // of built batches and builds
+    std::uint64_t own_twin_changes = 0;  // part of Twins::changes that this stream made
   };
 
   struct Job {
@@ -187,18 +189,19 @@ class BuildQueue {
     bool waits = false;  // whether a consumer waited or asked for more at the last call of Next
   };
 
-  /// Puts an entry into `state`. From pending to built it is among those that want the batch.
+  /// Puts an entry into `state`. From pending to built it is among the entries that want the batch.
   void SetState(StreamState& stream, Position at, Entry& entry, State state);
   /// A built batch is no longer to be sent as this step, which goes into `state`.
   void LeaveBuilt(StreamState& stream, Position at, SharedBatch& batch, State state);
-  /// One stream more, or one less, waits for the step or is to be sent it.
+  /// Counts one stream more, or one less, that waits for the step or is to be sent it.
   static void CountAsked(StreamState& stream, Position at, bool more);
   /// Takes over one step of a want list.
   void Ask(StreamState& stream, Position at, ExampleRange range, Entry& entry);
   /// Lets a pending entry take its batch over if it is in memory, or wait for it if it is being
   /// built.
   void TakeOver(StreamState& stream, Position at, Entry& entry);
-  /// Gives a built batch to all that wait for it. `own` is the entry it was built for, if any.
+  /// Gives a built batch to all entries that wait for it. `own` is the entry it was built for, if
+  /// any.
   void HandOut(SharedBatch& batch, const SharedBatch::Wanting* own);
   void EraseEntries(StreamState& stream);
   Entry& EntryOf(const SharedBatch::Wanting& wanting) {
@@ -206,12 +209,12 @@ class BuildQueue {
   }
   /// The built batch that the stream needs last and may forget; nullopt if there is none.
   std::optional<Position> LastToForget(const StreamState& stream) const;
-  /// The stream with the most built bytes that may forget one; nullptr if there is none.
+  /// The stream with the most built bytes that may forget a batch; nullptr if there is none.
   StreamState* Richest();
-  /// Forgets the built batch that the stream needs last. REQUIRES: it may forget one.
+  /// Forgets the built batch that the stream needs last. REQUIRES: it may forget a batch.
   void ForgetLast(StreamState& stream);
   /// Makes room for `wanting`: forgets the last built batch of the richest stream. Returns false if
-  /// no stream may forget one, or if another stream is the richest and holds no more than
+  /// no stream may forget a batch, or if another stream is the richest and holds no more than
   /// `wanting`.
   bool ForgetFor(const StreamState& wanting);
   /// The entry that is built for next, if memory allows it; nullopt if nothing may be built.
@@ -220,7 +223,7 @@ class BuildQueue {
   Task Begin(const StreamState& stream, Position at, SharedBatch& batch);
   /// Whether the batch is the one that the consumer needs next.
   static bool IsUrgent(const StreamState& stream, Position at) { return at <= stream.next; }
-  /// Whether credit and the list's end of what may be sent allow the built batch.
+  /// Whether credit and the list's end allow sending the built batch.
   static bool MaySend(const StreamState& stream, Position at, std::uint64_t bytes);
   /// Whether the batch that the consumer needs next is pending or being built. If that batch was
   /// sent already, this is about the batch that the stream asks for after it.
@@ -235,7 +238,7 @@ class BuildQueue {
   SharedBatches batches_;
   std::map<StreamId, StreamState> streams_;
   std::map<std::string, Job> jobs_;
-  std::set<StreamId> ready_;  // given a built batch since the last call of TakeReady
+  std::set<StreamId> ready_;  // that got a built batch since the last call of TakeReady
   double served_time_ = 0;    // Job::time of the job that was served last, when it was served
   std::uint64_t pending_ = 0;
   bool draining_ = false;

@@ -1,4 +1,4 @@
-// What the build queue gives to those who build and send batches.
+// The tasks that the build queue gives to builders and senders.
 //
 // Value types.
 #pragma once

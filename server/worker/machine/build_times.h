@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-/// Seconds of one thread for a batch. It follows builds slowly, and at once where they have become
-/// slower or faster: one long batch says nothing of a worker, two in a row do.
+/// Seconds of one thread for a batch. It follows builds slowly, except that two slower or faster
+/// batches in a row change it at once.
 class BuildTime {
  public:
   void Add(double seconds);
@@ -35,9 +35,9 @@ class BuildTimes {
   void Add(const std::string& plan, double seconds, std::uint64_t bytes);
   void SetRows(const std::string& plan, std::size_t rows) { plans_[plan].rows = rows; }
   void Forget(const std::string& plan) { plans_.erase(plan); }
-  /// The builds of the plan; zeros if none was built yet.
+  /// The builds of the plan; zeros before the first build.
   PlanBuilds Of(const std::string& plan) const;
-  /// Those of all plans together.
+  /// The builds of all plans together.
   const PlanBuilds& all() const { return all_; }
 
  private:

@@ -22,7 +22,7 @@ class IdleThreads {
     if (!since_.empty()) since_.pop_back();
   }
   void OnEnded() { --building_; }
-  /// There is nothing to build for the threads that do not build now, of so many that may.
+  /// There is nothing to build for the threads that do not build now; `threads` may build.
   void OnNothing(int threads, Time now) {
     since_.resize(static_cast<std::size_t>(std::max(0, threads - building_)), now);
   }
@@ -34,8 +34,7 @@ class IdleThreads {
 
  private:
   int building_ = 0;
-  /// Since when the first thread, a second one and so on have been idle. The thread that became
-  /// idle last builds next.
+  /// Since when each idle thread has been idle. The thread that became idle last builds next.
   std::vector<Time> since_;
 };
 

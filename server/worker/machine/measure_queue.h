@@ -1,8 +1,8 @@
-// The ranges of examples that a worker has to measure for its dispatcher, and what it has measured
-// of them and the dispatcher has not confirmed yet.
+// The ranges of examples that a worker has to measure for its dispatcher, and the results that the
+// dispatcher has not confirmed yet.
 //
-// The dispatcher says all that it lacks, again and again. What it names no longer is forgotten;
-// what it still names after a while is sent again.
+// The dispatcher names all ranges that it lacks, again and again. A range that it no longer names
+// is forgotten; a range that it still names after a while is sent again.
 //
 // Plain state without clock or network. Not thread-safe.
 #pragma once
@@ -29,29 +29,29 @@ struct MeasureJob {
 
 class MeasureQueue {
  public:
-  /// A result is sent again if the dispatcher still asks for it so long after it was sent.
+  /// A result is sent again if the dispatcher still asks for it this long after it was sent.
   static constexpr Duration kSendAgain = std::chrono::seconds(2);
-  /// Bytes of values in one report, about.
+  /// About the bytes of values in one report.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
-  /// Takes over what the dispatcher wants measured. Ranges that are being measured go on.
+  /// Takes over the ranges that the dispatcher wants. Ranges that are being measured go on.
   void Want(const v1::WorkResponse& response);
   /// The next range to measure, for any thread; nullopt if there is none.
   std::optional<MeasureJob> Next();
-  /// Takes the values of a range, or why there are none. It is forgotten if nobody wants it any
-  /// more.
+  /// Takes the values of a range, or why they are missing. The range is forgotten if it is no
+  /// longer wanted.
   void OnMeasured(const MeasureJob& job, Result<std::vector<v1::MeasuredColumn>> columns);
 
-  /// Whether there is something that was never sent.
+  /// Whether a result was never sent.
   bool HasNews() const { return unsent_ > 0; }
-  /// Adds to a report what was not sent yet, or so long ago that it is sent again.
+  /// Adds to a report the results that were not sent yet, or are due to be sent again.
   void AddTo(v1::WorkRequest& report, Time now);
   /// A new stream to the dispatcher begins: everything is sent again on it.
   void SendAgain();
 
-  /// Examples that were measured since the beginning.
+  /// Number of examples measured since the beginning.
   std::uint64_t measured_examples() const { return measured_examples_; }
-  /// Ranges that are wanted and not measured.
+  /// Number of ranges that are wanted and not measured.
   std::uint64_t pending() const { return entries_.size() - done_; }
 
  private:

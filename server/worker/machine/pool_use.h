@@ -9,10 +9,10 @@
 namespace millrace {
 
 struct PoolUse {
-  std::uint64_t number = 0;        // of the pool; never used again for another one
+  std::uint64_t number = 0;        // of the pool; never used again
   std::string object;              // "asr_data:Corpus"
-  int places = 1;                  // as many processes as there may be
-  bool processes_given = true;     // the user has said how many: they are not tuned
+  int places = 1;                  // most processes
+  bool processes_given = true;     // the user has set the number: it is not tuned
   int running = 0;                 // processes
   int starting = 0;                // processes for which a request waits
   double busy_seconds = 0;         // of all processes in requests, since the pool began

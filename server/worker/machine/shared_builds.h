@@ -1,6 +1,6 @@
-// The batches that a worker builds in slices, and which thread takes a slice of which one.
+// The batches that a worker builds in slices, and which thread takes which slice.
 //
-// A thread that began a batch takes its slices. Another one helps if it can begin no batch, and
+// A thread that began a batch takes its slices. Another thread helps if it can begin no batch, and
 // before it begins one if a consumer waits for this batch and much of it is left.
 //
 // Not thread-safe.
@@ -26,24 +26,24 @@ struct SliceTask {
 
 class SharedBuilds {
  public:
-  /// Says of a batch whether it may be helped now.
+  /// Whether a batch may be helped now.
   using Suits = std::function<bool(const BuildTask&)>;
 
-  /// `most_threads`: as many as may build it at once.
+  /// `most_threads`: the most threads that may build it at once.
   void Begin(const BuildTask& task, std::size_t rows, double batch_seconds, int most_threads);
   /// Forgets a build. Returns whether it was known.
   bool End(std::uint64_t build) { return builds_.erase(build) > 0; }
   bool empty() const { return builds_.empty(); }
 
-  /// Whether rows of the build are left that nobody has begun.
+  /// Whether rows of the build are not begun yet.
   bool HasRowsLeft(std::uint64_t build) const {
     const auto found = builds_.find(build);
     return found != builds_.end() && found->second.slices.has_left();
   }
   /// The next slice for the thread that began the build; nullopt if there is none left.
   std::optional<SliceTask> TakeOwn(std::uint64_t build);
-  /// A slice of the first build that suits a helper; nullopt if there is none. `left`: so many
-  /// seconds of work have to be left in it.
+  /// A slice of the first build that suits a helper; nullopt if there is none. `left`: the least
+  /// seconds of work that have to be left in it.
   std::optional<SliceTask> TakeToHelp(double left, const Suits& suits);
   struct Progress {
     bool ended = false;             // it was the last slice of its batch: the caller joins the rows

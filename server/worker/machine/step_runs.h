@@ -18,7 +18,7 @@ class StepRuns {
   StepRuns(std::uint64_t stride, int max_runs) : stride_(stride), max_runs_(max_runs) {}
 
   /// Adds a step. Returns false, and does not add it, if that would be one run too many. REQUIRES:
-  /// it comes after those that were added.
+  /// it comes after the added steps.
   bool Add(Position at);
   std::vector<v1::Run> Take() { return std::exchange(runs_, {}); }
 

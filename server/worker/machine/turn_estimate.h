@@ -1,5 +1,5 @@
-// When a job's turn comes at a worker that builds for several jobs. Builds are not interrupted, so a
-// job with short batches may have to wait for long ones of another job.
+// When a job's turn comes at a worker that builds for several jobs. Builds are not interrupted, so
+// a job with short batches may have to wait for long ones of another job.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-/// What decides when a job's next build begins.
+/// The facts that decide when a job's next build begins.
 struct JobTurn {
   double weight = 1;           // above 0
   double time = 0;             // build seconds that it has had, divided by weight
@@ -16,8 +16,8 @@ struct JobTurn {
 };
 
 /// Seconds until a worker can begin the next build for the first of `jobs`, if all builds take as
-/// long as usual. `busy`: the seconds that each build under way still takes. A thread that is free
-/// takes the job that has had the least time. REQUIRES: threads > 0; there is a job.
+/// long as usual. `busy`: the seconds that each build under way still takes. A free thread takes
+/// the job that has had the least time. REQUIRES: threads > 0; there is a job.
 double SecondsToTurn(std::vector<JobTurn> jobs, std::vector<double> busy, int threads);
 
 }  // namespace millrace

@@ -26,16 +26,16 @@ struct WorkerOptions {
   std::string host_id;        // equal for processes of one host
   std::string unix_socket;    // where consumers of this host reach it; empty: no such socket
   std::string dispatcher;     // host:port, or several with commas between them
-  int threads = 1;            // that build, at most; if not given: at first
-  bool tune = false;          // whether threads and processes follow what is needed
-  bool threads_given = true;  // whether always all of them build
+  int threads = 1;            // the most that build; if not given: the first limit
+  bool tune = false;          // whether threads and processes follow the need
+  bool threads_given = true;  // whether all of them always build
   std::function<int()> cpus;  // CPUs that this process may use; null: as at first
   std::uint64_t memory_bytes = 1u << 30;  // limit of batches that are built and not sent
   std::uint64_t memory_limit = 0;         // limit of the process in bytes; 0: no limit
   std::function<MemoryUse()> memory_use;  // memory of the process; null: ask the kernel
   std::string version;
   std::size_t max_streams = 20'000;            // consumers' streams at once
-  std::function<v1::PortSecurity()> security;  // how its batch port is protected; null: not said
+  std::function<v1::PortSecurity()> security;  // how its batch port is protected; null: unknown
 };
 
 /// The actions that the state machine asks for.
@@ -80,7 +80,7 @@ struct WorkerAction {
   struct CompilePlan {
     v1::PlanSpec spec;
   };
-  /// Look whether files in use are damaged. The adapter calls OnPlan for each plan that cannot be
+  /// Check whether files in use are damaged. The adapter calls OnPlan for each plan that cannot be
   /// served any more.
   struct SnapshotFiles {};
   /// Wake the threads that build: NextBuild may have more for them than before.

@@ -1,13 +1,13 @@
 // The state machine of a worker. It decides which plans the worker keeps, how it answers want
-// lists, what it sends on each consumer's stream and when, and what it tells the dispatcher.
+// lists, what it sends on each consumer's stream and when, and what it reports to the dispatcher.
 // build_queue.h decides which batch is built next. docs/internals/protocol.md has the rules.
 //
 // The machine has no threads, network, disk or clock. Callers bring events, and TakeActions returns
 // in order the actions that follow from them. Every event brings the time, which never goes back.
 // worker_service.h runs the machine in a process; tests/sim runs it through seeded histories.
 //
-// The adapter adds to a message on its way out what only it knows: the states of the datasets and
-// file lists to a report, and the stages of builds to Alive.
+// The adapter completes outgoing messages: it adds the states of the datasets and file lists to a
+// report, and the stages of builds to Alive.
 //
 // Not thread-safe.
 #pragma once
@@ -49,8 +49,8 @@ class WorkerMachine {
   using StreamId = BuildQueue::StreamId;
 
   static constexpr Duration kAlivePeriod = std::chrono::seconds(1);
-  /// What an Alive says on a stream may change this often: what many streams hear more often, their
-  /// consumers and this process have no time for.
+  /// The content of Alive on a stream may change this often: consumers and this process have no
+  /// time for more frequent messages on many streams.
   static constexpr Duration kAliveSpacing = std::chrono::milliseconds(50);
   static constexpr Duration kAliveSpacingOfStream = std::chrono::milliseconds(1);
   static constexpr Duration kReportPeriod = std::chrono::seconds(1);
@@ -58,7 +58,7 @@ class WorkerMachine {
   static constexpr Duration kCompileAgain = std::chrono::seconds(2);
   static constexpr Duration kDispatcherSilence = std::chrono::seconds(3);
   /// A consumer repeats its want list each second. If no list has come for this long, the worker
-  /// tells the consumer so at once.
+  /// notifies the consumer at once.
   static constexpr Duration kWantsSilence = std::chrono::seconds(3);
 
   /// A plan that the dispatcher wants kept.
@@ -77,9 +77,9 @@ class WorkerMachine {
   struct ReadyPlan {
     std::shared_ptr<const Plan> plan;
     std::string static_digest;
-    std::string fingerprint;  // what the pipeline compiles to here
-    std::string difference;   // if that is another plan than the dispatcher's: why, in words
-    std::optional<v1::PlanAnswer> answer = {};  // if the dispatcher asks what the plan is
+    std::string fingerprint;                    // of the pipeline compiled here
+    std::string difference;                     // if it is not the dispatcher's plan: why, in words
+    std::optional<v1::PlanAnswer> answer = {};  // if the dispatcher asks about the plan
     bool by_row = false;                        // Plan::by_row
     std::set<std::uint64_t> pools = {};         // Plan::pools
   };
@@ -88,8 +88,8 @@ class WorkerMachine {
     std::string_view stage;
     double seconds = 0;
   };
-  /// The most stages that are told apart. Pipelines name stages by their operations; the time of
-  /// further stages counts for kOtherStages.
+  /// The most stages that are counted separately. Pipelines name stages by their operations; the
+  /// time of further stages counts for kOtherStages.
   static constexpr std::size_t kMaxStages = 64;
   static constexpr std::string_view kOtherStages = "others";
   /// How long a stage took for all batches so far.
@@ -99,33 +99,33 @@ class WorkerMachine {
     Histogram batches;  // seconds of each batch
   };
 
-  /// `nonce` distinguishes this process from all others, for ever. `random` returns numbers in
-  /// [0, 1); they spread the times of reconnects.
+  /// `nonce` is unique among all processes, forever. `random` returns numbers in [0, 1); they
+  /// spread the times of reconnects.
   WorkerMachine(WorkerOptions options, std::string nonce, std::function<double()> random,
                 std::shared_ptr<Logger> log);
 
   void Start(Time now);
-  /// Sends signs of life, connects again, and reports once a second. The caller has to call it
-  /// about once in kAliveSpacing.
+  /// Sends heartbeats, connects again, and reports once a second. The caller has to call it about
+  /// once in kAliveSpacing.
   void Tick(Time now);
-  /// Drains because the process is about to end: asks consumers to go elsewhere, and begins nothing
-  /// but batches that they wait for. Nobody takes this back.
+  /// Drains because the process is about to end: asks consumers to go elsewhere, and begins only
+  /// batches that they wait for. This cannot be undone.
   void Drain(Time now);
   /// Says goodbye to the dispatcher; nothing but TakeActions may be called afterwards.
   void Stop(Time now);
   /// Sends a report as soon as possible. The adapter calls this when its part of the report has
   /// changed.
   void ReportSoon(Time now);
-  /// Tells that datasets have come, moved or gone: plans that failed are compiled again.
+  /// Notes that datasets were added, moved or removed: plans that failed are compiled again.
   void OnDatasetsChanged(Time now);
   /// Changes how many bytes of batches may be built ahead. Returns whether built batches exceeded
   /// it, so that some were forgotten.
   bool SetMemoryBudget(std::uint64_t bytes);
 
-  /// Tells how many CPUs the process may use now, at least 1.
+  /// Sets how many CPUs the process may use now, at least 1.
   void OnCpus(int cpus);
-  /// Tells of the pools of plugins, always in the same order, and how many more bytes their
-  /// processes may take together; nullopt: there is no limit.
+  /// Sets the pools of plugins, always in the same order, and how many more bytes their processes
+  /// may take together; nullopt: there is no limit.
   void OnPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room);
 
   // --- The stream to the dispatcher; events of earlier attempts are ignored ---
@@ -138,22 +138,22 @@ class WorkerMachine {
   /// does not add the stream if there are too many.
   Status OnStreamOpened(StreamId stream, const Peer& peer);
   /// Checks that the peer may read all datasets of a plan. PermissionDenied names the first that it
-  /// may not. REQUIRES: the plan is ready.
+  /// may not read. REQUIRES: the plan is ready.
   Status CheckDatasets(const std::string& fingerprint, const Identity& peer) const;
   void OnWants(StreamId stream, const v1::WantList& wants, Time now);
   void OnSent(StreamId stream, Time now);
   void OnStreamClosed(StreamId stream, const Status& status, Time now);
 
   // --- Plans and builds ---
-  /// Tells that a plan was compiled, or that it could not be. After Unavailable it is compiled
-  /// again a little later. For a plan that was ready before, DataLoss tells that it cannot be
-  /// served any more, and other errors are ignored.
+  /// Takes a compiled plan, or why it could not be compiled. After Unavailable it is compiled again
+  /// a little later. For a plan that was ready before, DataLoss means that it cannot be served any
+  /// more, and other errors are ignored.
   void OnPlan(const std::string& fingerprint, Result<ReadyPlan> plan, Time now);
   /// Returns the batch that is to be built next, for any of the adapter's threads; nullopt if
   /// nothing may be built. Actions may follow from this, too.
   std::optional<BuildQueue::Task> NextBuild(Time now);
-  /// Tells that the batch of a task was built. It has `bytes` bytes and took `seconds` seconds.
-  /// Each stage comes once.
+  /// Takes the built batch of a task. It has `bytes` bytes and took `seconds` seconds. Each stage
+  /// comes once.
   void OnBuilt(const BuildQueue::Task& task, std::shared_ptr<const BuiltBatch> batch,
                std::uint64_t bytes, double seconds, const std::vector<StageTook>& stages, Time now);
   void OnBuildFailed(const BuildQueue::Task& task, const Status& why, Time now);
@@ -161,39 +161,39 @@ class WorkerMachine {
   // --- Batches that several threads build together (BuildTask::by_slices) ---
   // The adapter calls OnRows, and takes slices until there is none for its thread. The thread that
   // ends the last slice of a batch joins the rows, and brings OnBuilt or OnBuildFailed. Each thread
-  // that was given a task, to build or to help with, tells at last that it has left.
-  /// Tells how many rows the batch has. Returns whether it is built in slices. If not, the rest does
+  // with a task, to build or to help with, calls OnLeft at the end.
+  /// Sets how many rows the batch has. Returns whether it is built in slices. If not, the rest does
   /// not apply to it.
   bool OnRows(const BuildQueue::Task& task, std::size_t rows);
-  /// The next slice for a thread that began a batch: of this one, or of one that a consumer waits
-  /// for. nullopt if none of its own is left.
+  /// The next slice for a thread that began a batch: of this batch, or of a batch that a consumer
+  /// waits for. nullopt if its own batch has no slice left.
   std::optional<SliceTask> NextSlice(const BuildQueue::Task& own);
   /// A slice for a thread without a batch. `before_builds`: it asks before it begins one; then only
   /// a batch that a consumer waits for is worth it.
   std::optional<SliceTask> NextHelp(bool before_builds, Time now);
-  /// Tells that a slice has ended, after so many seconds. Returns whether the thread has to join
-  /// the batch.
+  /// Notes that a slice has ended, after `seconds`. Returns whether the thread has to join the
+  /// batch.
   bool OnSliceEnded(const SliceTask& slice, double seconds, bool ok);
   void OnLeft(Time now);
 
   /// Returns examples that are to be measured next, for a thread that has nothing to build.
   std::optional<MeasureJob> NextMeasure() { return measuring_.Next(); }
-  /// Tells that examples were measured, or why they cannot be.
+  /// Takes measured columns, or why they cannot be measured.
   void OnMeasured(const MeasureJob& job, Result<std::vector<v1::MeasuredColumn>> columns, Time now);
   const MeasureQueue& measuring() const { return measuring_; }
-  /// How many threads may build now: those beyond it have to rest.
+  /// The number of threads that may build now: further threads have to rest.
   int threads() const { return tuning_.threads(); }
-  /// How many processes of each pool may run now, of those pools that are tuned.
+  /// The number of processes that may run now, of each tuned pool.
   std::map<std::uint64_t, int> MostProcesses() const { return tuning_.MostProcesses(); }
 
   std::vector<WorkerAction::Any> TakeActions();
 
-  /// Returns the plan; nullptr if the worker has none of this fingerprint that is ready. One that
-  /// was only asked for has none.
+  /// Returns the plan; nullptr if the worker has no ready plan of this fingerprint. Plans that were
+  /// only asked for do not count.
   const KeptPlan* FindReady(const std::string& fingerprint) const;
   const std::map<std::string, KeptPlan>& plans() const { return plans_; }
-  /// Whether a drain is over: of what consumers ask for, nothing is being built, built or on its
-  /// way out. What they hold and what is kept for them does not count.
+  /// Whether a drain is over: no step that consumers ask for is being built, built or on its way
+  /// out. Batches that they hold or that are kept for them do not count.
   bool Idle() const;
   /// Whether a dispatcher knows the worker and the worker does not drain.
   bool Ready() const { return work_.registered && !draining(); }
@@ -205,25 +205,26 @@ class WorkerMachine {
   double SendBlockedSeconds(Time now) const;
   /// The session of the consumer at the other end; unset before its first want list.
   Number SessionOf(StreamId stream) const;
-  /// How many of the batches that were sent had been built for another stream.
+  /// Number of sent batches that had been built for another stream.
   std::uint64_t shared_batches() const { return shared_batches_; }
   Number number() const { return number_; }
   std::uint64_t term() const { return term_; }
   const BuildQueue& queue() const { return queue_; }
-  /// All that the machine and its queue know, as text for people who look for a fault. Times are
-  /// seconds before the last tick.
+  /// The state of the machine and its queue, as text for debugging. Times are seconds before the
+  /// last tick.
   std::string Dump() const;
 
  private:
   enum class Writing : std::uint8_t { kNothing, kPart, kBatch };
 
-  /// What a stream is told of the worker's speed, and of what it gets of it.
+  /// The figures of the worker's speed and of a stream's share, for the stream.
   struct Figures {
     std::uint32_t slots = 0;
     std::uint32_t threads_milli = 0;
     double batch_ms = 0;
     std::uint32_t split = 1;
-    std::optional<double> turn_seconds;  // until the next build of its job, after those of others
+    std::optional<double> turn_seconds;  // until the next build of its job, after other jobs'
+                                         // builds
   };
   struct UnderWay {
     Time since;
@@ -238,53 +239,53 @@ class WorkerMachine {
     std::deque<v1::BatchPart> control;  // refusals, which are sent before batches
     std::optional<Time> blocked_since;  // set while a built batch waits for credit
     Time wants_heard;                   // when the last want list came
-    bool deaf_said = false;             // the consumer was told that no want list comes any more
+    bool deaf_said = false;             // the consumer was notified that no want list comes
     bool going_away_said = false;
     Number session;
     Compression compression = Compression::kOff;  // of the parts of batches
     bool alive_due = true;  // an Alive goes as soon as the stream is free, and before all else
     Time alive_said;        // the last Alive
-    Figures figures;        // as it said them, at alive_said
-    std::uint64_t changes_said = 0;  // BuildQueue::Changes as it said them
-    bool asks = false;     // as its last want list says
+    Figures figures;        // as sent at alive_said
+    std::uint64_t changes_said = 0;  // BuildQueue::Changes as sent
+    bool asks = false;               // by its last want list
     Time pending_seen;     // when a step of it last waited to be begun
   };
 
   // worker_streams.cc: consumers' streams
   void Pump(StreamId id, StreamEntry& stream, Time now);
   void PumpAll(Time now);
-  /// Pumps the streams that were given a built batch.
+  /// Pumps the streams that got a built batch.
   void PumpReady(Time now);
   void Write(StreamId id, StreamEntry& stream, v1::BatchPart part,
              std::vector<std::uint64_t> builds = {});
-  /// `at`: the step that cannot be built; unset: none that the stream asks for.
+  /// `at`: the step that cannot be built; unset: no step that the stream asks for.
   void Refuse(StreamEntry& stream, const Status& why, std::optional<Position> at = std::nullopt);
   void Close(StreamId id, const Status& why);
   void Forget(StreamId id);
   void WakeBuilders();
-  /// Tells all consumers that the worker drains, or does not any more.
+  /// Notifies all consumers that the worker drains, or no longer drains.
   void TellDrain(Time now);
 
   // worker_alive.cc
-  /// Whether the worker has to say that it lives, or what has changed.
-  /// Tells the shares whether the stream takes part in the worker's threads and slots: it asks for
-  /// more, or a step of it waits here.
+  /// Sets in the shares whether the stream takes part in the worker's threads and slots: it asks
+  /// for more, or a step of it waits here.
   void ShareWith(StreamId id, StreamEntry& stream, Time now);
-  /// Sees whether there is something to tell of what is built and being built. A batch that goes out
-  /// between two ticks is told by itself.
   Duration AliveSpacing() const;
+  /// Notes whether built batches and builds have news for the stream. A batch that goes out between
+  /// two ticks is its own news.
   void NoteChanges(StreamId id, StreamEntry& stream, Time now);
+  /// Whether the worker has to send a heartbeat or news.
   bool AliveIsDue(StreamId id, const StreamEntry& stream, Time now) const;
   void SendAlive(StreamId id, StreamEntry& stream, Time now);
-  /// How many threads make a batch of the plan together.
+  /// The number of threads that build a batch of the plan together.
   std::uint32_t SplitOf(const std::string& plan, const PlanBuilds& builds) const;
   Figures FiguresOf(StreamId id, const StreamEntry& stream, Time now) const;
-  /// Seconds until the next build of the stream's job; none if no other job has any.
+  /// Seconds until the next build of the stream's job; nullopt if no other job has builds.
   std::optional<double> TurnOf(StreamId id, Time now) const;
-  /// Whether the turn comes sooner or later than was said so long ago.
+  /// Whether the turn comes sooner or later than was sent `seconds_ago`.
   static bool TurnChanged(const Figures& figures, const Figures& said, double seconds_ago);
   WorkerCapacity CapacityFor(const PlanBuilds& builds) const;
-  /// Signs of life of all streams.
+  /// Heartbeats of all streams.
   void TickStreams(Time now);
 
   // worker_machine.cc: plans, builds
@@ -292,7 +293,7 @@ class WorkerMachine {
   StageTotal& TotalOf(std::string_view stage);
   // worker_slices.cc
   bool IsByRow(const std::string& plan) const;
-  /// How many threads may build one batch of the plan: no more than a plugin has processes.
+  /// The most threads that may build one batch of the plan: no more than a plugin has processes.
   int MostThreads(const std::string& plan) const;
   /// Returns why steps of a plan are refused. REQUIRES: the plan is not ready.
   Status WhyNotReady(const std::string& fingerprint) const;
@@ -339,17 +340,17 @@ class WorkerMachine {
   double send_blocked_seconds_ = 0;
   std::uint64_t sent_batches_ = 0;
   std::uint64_t sent_bytes_ = 0;
-  std::uint64_t shared_batches_ = 0;  // of those sent, taken over from another build
+  std::uint64_t shared_batches_ = 0;  // sent batches that were taken over from another build
 
   struct Work {
     std::uint64_t attempt = 0;
-    std::size_t address = 0;  // index in dispatchers_ of the one that is tried or connected
+    std::size_t address = 0;  // index in dispatchers_, tried or connected
     bool open = false;
     bool writing = false;
     bool report_due = false;
     bool registered = false;
     Time reported;
-    std::uint64_t tuning_told = 0;  // WorkerTuning::changes() as the stream has told them
+    std::uint64_t tuning_told = 0;  // WorkerTuning::changes() as sent on the stream
     Time heard;
     Time retry_at;
     Time opened;
@@ -358,7 +359,7 @@ class WorkerMachine {
   } work_;
   std::uint64_t term_ = 0;  // the highest seen
   Number number_;
-  std::optional<Time> no_dispatcher_said_;  // when it was logged last; unset while there is one
+  std::optional<Time> no_dispatcher_said_;  // when it was logged last; unset while connected
   std::vector<std::string> file_lists_wanted_;
   std::map<std::string, std::string> differences_;
 };

@@ -1,7 +1,6 @@
 // Tunes how many threads of a worker build, and how many processes its plugins have
 // (docs/guides/tuning.md): as few as keep consumers from waiting. The worker waits for nobody, so
-// it counts its consumers' waits: the time in which the next batch of one of them was not built
-// yet.
+// it counts its consumers' waits: the time in which some consumer's next batch was not built yet.
 //
 // Not thread-safe.
 #pragma once
@@ -27,31 +26,32 @@ class WorkerTuning {
   struct Options {
     int threads = 1;  // at least 1: the limit at first, and the first value
     bool tune = true;
-    bool threads_given = false;  // the user has said how many: they stay
+    bool threads_given = false;  // the user has set the number: it stays
   };
   explicit WorkerTuning(const Options& options);
 
   /// REQUIRES: before all other calls.
   void Start(Time now) { began_ = counted_until_ = now; }
 
-  /// How many threads may build now, and at most.
+  /// The number of threads that may build now, and at most.
   int threads() const { return static_cast<int>(settings_[kThreads].value); }
   int most_threads() const { return static_cast<int>(settings_[kThreads].most); }
-  /// How many processes may run now of each pool that is tuned, by its number.
+  /// The number of processes that may run now, of each tuned pool, by its number.
   std::map<std::uint64_t, int> MostProcesses() const;
-  /// How many processes may run now of a pool, tuned or not. As many as threads if it is not known.
+  /// The number of processes of a pool that may run now, tuned or not; threads() for an unknown
+  /// pool.
   int Processes(std::uint64_t pool) const;
 
-  /// Tells the limit of threads that were not given. Returns whether threads() has changed.
+  /// Sets the limit of threads that were not given. Returns whether threads() has changed.
   bool SetCpus(int cpus, Logger& log);
-  /// Tells of all pools, always in the same order, and how many more bytes all their processes may
+  /// Sets all pools, always in the same order, and how many more bytes all their processes may
   /// take; nullopt: there is no limit.
   void SetPools(std::vector<PoolUse> pools, std::optional<std::int64_t> room, Logger& log);
 
   /// A thread asked for a batch to build. `began`: whether it got one; `waits`: whether a consumer
   /// waits for a batch.
   void OnAsked(bool began, bool waits, Time now);
-  /// A thread helps with a batch that another one began.
+  /// A thread helps with a batch that another thread began.
   void OnHelps(Time now) {
     CountUntil(now);
     ++building_;
@@ -66,20 +66,20 @@ class WorkerTuning {
     ++built_;
     if (mostly_python) ++built_in_python_;
   }
-  /// Once a second at least. `has_work`: whether there are consumers; without them nothing is
-  /// tuned, and all threads may build. Returns whether threads() has changed.
+  /// Call it at least once a second. `has_work`: whether there are consumers; without them nothing
+  /// is tuned, and all threads may build. Returns whether threads() has changed.
   bool Tick(bool has_work, Time now, Logger& log);
 
   /// Adds the settings and the last decisions.
   void AddTo(v1::Tuning& tuning, Time now) const { ToProto(settings_, tuner_, now, tuning); }
-  /// Counts the changes of what AddTo adds.
+  /// Counts the changes of the values that AddTo adds.
   std::uint64_t changes() const { return changes_; }
 
  private:
   static constexpr std::size_t kThreads = 0;
   static constexpr std::size_t kPools = 1;  // the setting of the first pool
 
-  /// How many of something were in use, in each of the last seconds.
+  /// How many threads or processes were in use, in each of the last seconds.
   class InUse {
    public:
     void Add(double used);
@@ -87,8 +87,8 @@ class WorkerTuning {
     bool empty() const { return last_.empty(); }
     /// Whether the last second used all of them.
     bool All(double value) const;
-    /// As many as are enough for all these seconds, or `value` where that is not known or saves
-    /// little. Of two CPUs one is left to others if no second had need of it.
+    /// The number that is enough for all these seconds, or `value` if that is not known or saves
+    /// little. One of two CPUs is left to others if no second needed it.
     double Enough(double value, double cpus) const;
 
    private:
@@ -123,7 +123,7 @@ class WorkerTuning {
   bool waits_ = false;
   double used_seconds_ = 0;  // of threads
   double waited_seconds_ = 0;
-  double waited_for_thread_seconds_ = 0;  // of those: while all threads that may build did
+  double waited_for_thread_seconds_ = 0;  // the part while all threads that may build did
   std::uint64_t built_ = 0;
   std::uint64_t built_in_python_ = 0;
   InUse threads_in_use_;

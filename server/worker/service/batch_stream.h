@@ -1,6 +1,6 @@
 // The sending side of one consumer's stream. It cuts a built batch into parts and sends one at a
-// time: the next part goes out when the write of the part before it is done. If the consumer asked
-// for it, parts are compressed. A part is compressed while the part before it is written.
+// time: the next part goes out when the previous part is written. If the consumer asked for it,
+// parts are compressed, each while the previous part is written.
 //
 // Not thread-safe. The worker guards it.
 #pragma once
@@ -51,7 +51,7 @@ class BatchStream {
   std::span<const std::byte> NextBytes() const;
   /// Has the next part compressed.
   void CompressNext();
-  /// Writes the part that has the next bytes, or stands for them if it is compressed.
+  /// Writes the part with the next bytes, compressed or not.
   void Write(CompressedPart compressed);
 
   const std::shared_ptr<Stream<OutgoingPart>> stream_;

@@ -18,8 +18,8 @@ struct BuiltBatch {
   bool mostly_python = false;  // processes of plugins took most of the time
 };
 
-/// Makes the built batch of what a plan made for `task`. An error is that of the plan, with the
-/// batch's position before it.
+/// Makes the built batch from the plan's batch for `task`. Errors are the plan's errors, with the
+/// batch's position before them.
 Result<std::shared_ptr<const BuiltBatch>> MakeBuilt(
     const BuildQueue::Task& task, Result<std::shared_ptr<const PackedBatch>> batch,
     bool mostly_python);

@@ -1,4 +1,4 @@
-// The scratch memory of one builder thread, for each plan, and the stage at which its batch is.
+// The scratch memory of one builder thread, for each plan, and the current stage of its batch.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ class BuilderScratch {
   /// being built.
   void Forget(const std::function<bool(const std::string& fingerprint)>& is_gone);
 
-  /// The stage at which the batch of this thread is: a stage of the plan, or `seal` while its
-  /// digest is computed. Empty if no batch is being built. Thread-safe.
+  /// The current stage of this thread's batch: a stage of the plan, or `seal` while its digest is
+  /// computed. Empty if no batch is being built. Thread-safe.
   std::string stage() const;
 
  private:

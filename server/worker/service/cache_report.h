@@ -1,4 +1,4 @@
-// What a worker tells of its cache of examples: to the dispatcher, and as metrics.
+// A worker's report on its cache of examples: to the dispatcher, and as metrics.
 //
 // Pure functions.
 #pragma once

@@ -1,6 +1,6 @@
 // Compresses parts of batches for the streams of a worker. It has threads of its own, so that
-// neither the threads that build nor those of the network wait for it. They are started when they
-// are needed; a worker whose consumers ask for no compression has none.
+// neither the threads that build nor the network's threads wait for it. They are started when they
+// are needed.
 //
 // Thread-safe.
 #pragma once
@@ -45,7 +45,7 @@ class PartCompressor {
   /// holds nothing that a `done` waits for.
   void Stop();
 
-  /// For how long threads have compressed so far, in seconds.
+  /// Seconds that threads have compressed so far.
   double seconds() const;
 
  private:

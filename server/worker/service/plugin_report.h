@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-/// The most processes that a report names; a dispatcher takes no more. Others are left out.
+/// The most processes that a report names; a dispatcher takes no more. Further ones are left out.
 inline constexpr int kMostReportedProcesses = 4096;
 
 void ToProto(std::span<const PluginPoolStats> pools, v1::WorkRequest& report);

@@ -8,8 +8,7 @@
 namespace millrace {
 
 /// Returns the memory of this process as the kernel counts it, without datasets that are in memory
-/// (HugeMemory). A figure that the kernel does not
-/// tell is 0.
+/// (HugeMemory). A figure that the kernel does not give is 0.
 MemoryUse ReadMemoryUse();
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// A batch that several threads of a worker build together, and what it took them all.
+// A batch that several threads of a worker build together, and their times.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-/// How long each stage took between two looks at a scratch. Stages of one name are added up.
+/// How long each stage took between two readings of a scratch. Stages of one name are added up.
 std::vector<WorkerMachine::StageTook> StagesBetween(
     const std::vector<BatchScratch::StageTime>& before,
     const std::vector<BatchScratch::StageTime>& after);
@@ -39,7 +39,7 @@ class SliceBuilder {
   /// As SlicedBatch::Join.
   Result<std::shared_ptr<const BuiltBatch>> Join(BatchScratch& scratch);
 
-  /// Adds what a thread took for a part of the work.
+  /// Adds a thread's time for a part of the work.
   void Add(double seconds, const std::vector<WorkerMachine::StageTook>& stages);
   struct Took {
     double seconds = 0;  // of all threads together

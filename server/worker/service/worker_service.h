@@ -5,9 +5,9 @@
 // follow from it.
 //
 // The service has threads that build, as many as may build at once, one that opens datasets, one
-// that compiles plans, one that looks at the files in use, and, if consumers ask for compression,
-// those of PartCompressor. The network calls from threads of
-// its own. The owner calls Tick() about 20 times a second. Thread-safe.
+// that compiles plans, one that checks the files in use, and, if consumers ask for compression, the
+// threads of PartCompressor. The network calls from threads of its own. The owner calls Tick()
+// about 20 times a second. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -56,36 +56,36 @@ class PlanProvider {
   virtual ~PlanProvider() = default;
   /// Compiles a plan. Blocks while it opens or indexes the dataset, and while it compiles.
   virtual Result<std::shared_ptr<const Plan>> CompilePlan(const v1::PipelineText& pipeline) = 0;
-  /// The first columns for want of which a pipeline does not compile; empty if that is not why.
-  /// Blocks as CompilePlan does.
+  /// The first missing columns because of which a pipeline does not compile; nullopt if that is not
+  /// why. Blocks as CompilePlan does.
   virtual std::optional<v1::ColumnSet> MissingColumns(const v1::PipelineText& /*pipeline*/) {
     return std::nullopt;
   }
   /// Whether CompilePlan can begin now, because the plan's dataset is not being opened. Cheap.
   virtual bool CanCompile(const v1::PlanSpec& spec) = 0;
-  /// Opens every dataset, and indexes those whose index is missing or stale. Calls `on_change` from
-  /// any thread when a dataset is open or cannot be opened. Blocks until all are done. Errors are
-  /// part of DatasetStates.
+  /// Opens every dataset, and builds missing or stale indexes. Calls `on_change` from any thread
+  /// when a dataset is open or cannot be opened. Blocks until all are done. Errors are part of
+  /// DatasetStates.
   virtual void OpenDatasets(const std::function<void()>& on_change) = 0;
   virtual std::map<std::string, v1::DatasetState> DatasetStates() = 0;
-  /// Looks at the files in use. Returns true if files were damaged since the last call: plans that
+  /// Checks the files in use. Returns true if files were damaged since the last call: plans that
   /// need them do not compile any more. May read whole files; `stop` ends that early.
   virtual bool CheckFiles(const std::stop_token& stop) = 0;
-  /// DataLoss if data that a plan was compiled over are damaged. They may lie elsewhere than its
-  /// datasets do by now. Cheap.
+  /// DataLoss if data that a plan was compiled over are damaged. They may be elsewhere than its
+  /// datasets by now. Cheap.
   virtual Status CheckPlan(const Plan& plan) = 0;
   /// Returns names, sizes and digests of a dataset's files.
   virtual std::vector<v1::FileEntry> ListFiles(const std::string& dataset) = 0;
-  /// What the plans keep of examples; nullptr: nothing.
+  /// The examples that plans keep; nullptr: no cache.
   virtual BuiltExamples* examples() { return nullptr; }
   /// The work and the memory of the processes of plugins. It may take some milliseconds.
   virtual std::vector<PluginPoolStats> Plugins() { return {}; }
   /// PluginRegistry::SetMostProcesses. It may take some milliseconds.
   virtual void SetMostProcesses(const std::map<std::uint64_t, int>& /*processes*/) {}
-  /// Tells of each request to such a process from now on; null: of none any more.
+  /// Calls `on_request` for each request to such a process from now on; null: no longer.
   virtual void WatchPlugins(OnPluginRequest /*on_request*/) {}
-  /// Makes what measures columns of a source, which is that of a pipeline. FailedPrecondition if
-  /// this host's dataset or program has no such source; Unavailable if it may have it later.
+  /// Makes a measurer of columns of a pipeline's source. FailedPrecondition if this host's dataset
+  /// or program has no such source; Unavailable if it may have it later.
   virtual Result<std::unique_ptr<RangeMeasurer>> NewMeasurer(const v1::ColumnSet& set,
                                                              const v1::PipelineText& pipeline) = 0;
 };
@@ -100,13 +100,13 @@ class WorkerService final : public WorkerEndpoint,
 
   /// Starts the threads and connects to the dispatcher.
   void Start();
-  /// Lets the machine send signs of life, connect again and report, and looks at the memory in use.
+  /// Lets the machine send heartbeats, connect again and report, and checks the memory in use.
   void Tick();
-  /// Asks consumers to go elsewhere, because the process is about to end. Nobody takes this back.
+  /// Asks consumers to go elsewhere, because the process is about to end. This cannot be undone.
   void Drain();
   /// Whether a drain is over (WorkerMachine::Idle).
   bool Idle();
-  /// Tells that datasets have come, moved or gone: plans that failed are compiled again.
+  /// Notes that datasets were added, moved or removed: plans that failed are compiled again.
   void DatasetsChanged();
   /// Adds the values of a worker's metrics.
   void AddMetrics(MetricSet& metrics);
@@ -142,7 +142,7 @@ class WorkerService final : public WorkerEndpoint,
     StageTimes before;  // the scratch's totals before the build
     StageTimes after;   // the scratch's totals after the build
   };
-  /// What a builder thread measures with, for one set of columns.
+  /// The measurer of a builder thread, for one set of columns.
   struct ThreadMeasurer {
     std::string set;  // its bytes
     std::unique_ptr<RangeMeasurer> measurer;
@@ -152,7 +152,7 @@ class WorkerService final : public WorkerEndpoint,
     SliceTask slice;
     std::shared_ptr<SliceBuilder> builder;
   };
-  /// What a builder thread does next.
+  /// The next work of a builder thread.
   using Work = std::variant<Build, Help, MeasureJob>;
   class BatchHandler;
   class WorkHandler;
@@ -168,7 +168,7 @@ class WorkerService final : public WorkerEndpoint,
   void PerformOne(WorkerAction::Any action) MILLRACE_REQUIRES(mutex_);
   void SendWork(WorkerAction::SendWork action) MILLRACE_REQUIRES(mutex_);
   void SendPart(WorkerAction::SendPart action) MILLRACE_REQUIRES(mutex_);
-  /// The stage at which the build of this number is. Empty if unknown.
+  /// The current stage of the build of this number. Empty if unknown.
   std::string FindStage(std::uint64_t build) MILLRACE_REQUIRES(mutex_);
 
   void OnWants(StreamId id, const v1::WantList& wants);
@@ -179,24 +179,24 @@ class WorkerService final : public WorkerEndpoint,
   void OnWorkWritten(std::uint64_t attempt);
   void OnWorkClosed(std::uint64_t attempt, const Status& status);
 
-  /// The memory of the process, and of its plugins when they were last looked at.
+  /// The memory of the process, and of its plugins at their last check.
   MemoryUse UseOfMemory() MILLRACE_REQUIRES(mutex_);
-  /// Changes the memory budget of built batches so that the process stays within its limit.
-  /// Returns the limit that the cache of examples has to get for that; none: it stays.
+  /// Changes the memory budget of built batches so that the process stays within its limit. Returns
+  /// the new limit of the cache of examples; nullopt: it stays.
   std::optional<std::uint64_t> WatchMemory() MILLRACE_REQUIRES(mutex_);
   void SetWorkAhead(std::uint64_t budget, const MemoryUse& use) MILLRACE_REQUIRES(mutex_);
-  /// Whether it is time to look at the memory in use.
+  /// Whether it is time to check the memory in use.
   bool LooksAtMemory(Time now) MILLRACE_EXCLUDES(mutex_);
-  /// May take long, because what is beyond the limit is freed. REQUIRES: there is a cache.
+  /// May take long, because examples beyond the limit are freed. REQUIRES: there is a cache.
   void SetCacheLimit(std::uint64_t bytes) MILLRACE_EXCLUDES(mutex_);
   // worker_threads.cc
   /// Starts the builder threads that may build and are not there yet.
   void StartBuilders() MILLRACE_REQUIRES(mutex_);
   /// `number`: of the thread, from 0.
   void BuildLoop(int number, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
-  /// Waits for the next batch whose plan is ready, or for examples to measure where there is no
-  /// batch to build. Forgets scratch of plans that are gone, and `measurer` if there is nothing to
-  /// measure. Nothing where the service stops.
+  /// Waits for the next batch whose plan is ready, or for examples to measure if there is no batch
+  /// to build. Forgets scratch of plans that are gone, and `measurer` if there is nothing to
+  /// measure. nullopt if the service stops.
   std::optional<Work> TakeWork(int number, BuilderScratch& scratch, ThreadMeasurer& measurer)
       MILLRACE_EXCLUDES(mutex_);
   std::optional<Build> TakeBuild(BuilderScratch& scratch) MILLRACE_REQUIRES(mutex_);
@@ -210,19 +210,19 @@ class WorkerService final : public WorkerEndpoint,
   void OpenDatasets();
   void PrepareLoop();
   void WatchLoop() MILLRACE_EXCLUDES(mutex_);
-  /// Waits until the machine wants the files looked at. Returns false when the service stops.
-  bool WaitForLook() MILLRACE_EXCLUDES(mutex_);
+  /// Waits until the machine wants the files checked. Returns false when the service stops.
+  bool WaitForCheck() MILLRACE_EXCLUDES(mutex_);
   std::map<std::string, std::shared_ptr<const Plan>> ReadyPlans() MILLRACE_EXCLUDES(mutex_);
   /// Tells the machine which ready plans cannot be served any more, because data that they were
   /// compiled over are damaged.
   void CheckPlans() MILLRACE_EXCLUDES(mutex_);
 
   // worker_slices.cc: batches that several threads build together
-  /// Builds slices of a batch until none is left for this thread, and joins the batch if it ends the
-  /// last one.
+  /// Builds slices of a batch until no slice is left for this thread, and joins the batch if it
+  /// ends the last one.
   void BuildInSlices(const Build& build, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
-  /// Lets other threads build slices of it too. null: it cannot be begun, or is not worth slices and
-  /// was built; the machine was told.
+  /// Lets other threads build slices of it too. null: it cannot be begun, or is not worth slices
+  /// and was built; the machine was notified.
   std::shared_ptr<SliceBuilder> BeginSlices(const Build& build, BuilderScratch& scratch)
       MILLRACE_EXCLUDES(mutex_);
   /// The next slice for the thread that began `own`; nullopt if it is done, or the service stops.
@@ -236,11 +236,11 @@ class WorkerService final : public WorkerEndpoint,
   /// Builds a slice, and joins the batch if it was the last one.
   void BuildSlice(const Help& help, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
   void JoinSlices(SliceBuilder& builder, BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
-  /// Has the thread do a part of a batch, and counts and records what that took. Returns the result,
-  /// and seconds.
+  /// Has the thread do a part of a batch, and counts and records its time. Returns the result, and
+  /// seconds.
   template <class F>
   auto Timed(SliceBuilder& builder, BuilderScratch& scratch, F work) MILLRACE_EXCLUDES(mutex_);
-  /// The thread has ended what it does for a batch that is built in slices.
+  /// The thread has ended its work on a batch that is built in slices.
   void Leave(const BuilderScratch& scratch) MILLRACE_EXCLUDES(mutex_);
 
   // worker_trace.cc: spans for a trace. Callers check first that a trace is taken, which costs one
@@ -275,12 +275,12 @@ class WorkerService final : public WorkerEndpoint,
   std::map<const BuilderScratch*, Building> building_ MILLRACE_GUARDED_BY(mutex_);
   /// The batches that are built in slices, by BuildTask::build.
   std::map<std::uint64_t, std::shared_ptr<SliceBuilder>> slices_ MILLRACE_GUARDED_BY(mutex_);
-  /// Processes of plugins when they were last looked at.
+  /// Processes of plugins at their last check.
   std::vector<PluginPoolStats> plugins_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<Stream<v1::WorkRequest>> work_ MILLRACE_GUARDED_BY(mutex_);
   std::uint64_t attempt_ MILLRACE_GUARDED_BY(mutex_) = 0;  // number of the attempt that made work_
   std::deque<v1::PlanSpec> to_compile_ MILLRACE_GUARDED_BY(mutex_);
-  bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // the files are to be looked at
+  bool look_due_ MILLRACE_GUARDED_BY(mutex_) = false;  // the files are to be checked
   std::stop_source stop_looking_;
   Time memory_looked_at_ MILLRACE_GUARDED_BY(mutex_);
   bool short_of_memory_ MILLRACE_GUARDED_BY(mutex_) = false;

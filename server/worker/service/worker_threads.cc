@@ -216,12 +216,12 @@ void WorkerService::PrepareLoop() {
 // This has a thread of its own: a file system may be slow, and PrepareLoop may be busy for a long
 // time with the index of another dataset.
 void WorkerService::WatchLoop() {
-  while (WaitForLook()) {
+  while (WaitForCheck()) {
     if (provider_->CheckFiles(stop_looking_.get_token())) CheckPlans();
   }
 }
 
-bool WorkerService::WaitForLook() {
+bool WorkerService::WaitForCheck() {
   MutexLock lock(mutex_);
   while (!look_due_ && !stopping_) look_due_changed_.Wait(mutex_);
   look_due_ = false;

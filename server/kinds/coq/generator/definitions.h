@@ -5,7 +5,7 @@
 // Definition i of a file is its node i. A mutual cluster is a run of definitions. As in real files,
 // its first definition is the representative and the latest in the global context. The chain goes
 // from the representative to the last definition of the run and then down to the second one, whose
-// `previous` lies outside.
+// `previous` is outside.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct DefinitionTable {
   std::vector<Definition> all;
   std::uint32_t representative = kNone;
   std::vector<std::uint32_t> spine;       // oldest first
-  std::vector<std::uint32_t> inductives;  // those on the spine that have a constructor
+  std::vector<std::uint32_t> inductives;  // on the spine, with a constructor
 
   /// Number of definitions in the cluster that begins with `first`; 1 for a constant.
   std::uint32_t ClusterSize(std::uint32_t first) const;

@@ -1,4 +1,4 @@
-// Writes datasets of made-up files that resemble real ones in the shapes that matter
+// Writes datasets of made-up files that resemble real ones in the important shapes
 // (docs/formats/coq-dataset.md). They serve for tests, benchmarks and a first try without data.
 //
 // A file is made from (options, number of the file) alone. So files are written in parallel, each

@@ -63,7 +63,7 @@ class GraphBuffer {
     End(number);
   }
 
-  /// The same in pieces. No other node may get children in between.
+  /// SetChildren in pieces. No other node may get children in between.
   void Begin(std::uint32_t number) {
     nodes_[number].first_child = static_cast<std::uint32_t>(edges_.size());
   }

@@ -1,8 +1,9 @@
-// The outline of each file of a generated dataset, made before any file exists: its name, its numbers
-// of nodes, definitions and proof states, and the files that it depends on. Takes O(files) memory.
+// The outline of each file of a generated dataset, made before any file exists: its name, its
+// numbers of nodes, definitions and proof states, and the files on which it depends. Takes O(files)
+// memory.
 //
 // Files come in packages (folders) of kPackageFiles files. A file depends on earlier files of its
-// package, and on some of the parent package and of the first package. So its transitive
+// package, and on some files of the parent package and of the first package. So its transitive
 // dependencies stay within a few packages, as in a real library. The last file of a full package
 // only imports the others.
 //
@@ -56,8 +57,8 @@ class Outline {
   static bool IsName(const std::string& name);
   /// The file's module, in the form that Coq uses.
   std::string Module(std::uint32_t number) const;
-  /// The files that a file depends on, by number, without repetition. The first is the file itself;
-  /// the others come before it in the dataset.
+  /// The files on which a file depends, by number, without repetition. The first is the file
+  /// itself; the others come before it in the dataset.
   std::vector<std::uint32_t> Dependencies(std::uint32_t number) const;
 
  private:

@@ -29,7 +29,7 @@ class ProofWriter {
   void WriteTactic(std::uint32_t tactic, std::uint64_t key, schema::Tactic::Builder builder);
   void WriteOutcome(std::uint32_t number, schema::Outcome::Builder builder);
   void WriteState(std::uint32_t number, schema::ProofState::Builder builder);
-  // The text of a term. It is valid until the next one is made.
+  // The text of a term. It is valid until the next text is made.
   capnp::Text::Reader Term(std::uint64_t key);
 
   const Outline& outline_;

@@ -56,13 +56,13 @@ class Scope {
   /// A definition of the scope; recent and basic ones are more frequent. An atom if there is no
   /// definition yet.
   Reference AnyDefinition(Random& random) const;
-  /// An inductive with constructors. False if the scope has none.
+  /// An inductive with constructors. False if the scope has no such inductive.
   bool AnyInductive(Random& random, Reference* inductive, std::uint32_t* constructors) const;
   /// A shared closed term or atom, of this file or of a dependency.
   Reference AnyShared(Random& random) const;
   Reference Atom(SharedKind kind) const;
-  /// A proof state among the shared nodes of a dependency. False if there is none. Its only context
-  /// element is the node before it.
+  /// A proof state among the shared nodes of a dependency. False if there is no such state. Its
+  /// only context element is the node before it.
   bool ForeignProofState(Random& random, Reference* state) const;
 
  private:
@@ -76,7 +76,7 @@ class Scope {
   std::size_t next_requirement_ = 0;
   std::vector<std::uint16_t> visible_;  // dependencies with definitions that terms may mention now
   std::vector<std::uint32_t> chain_;  // the global context of the current definition, oldest first
-  std::vector<std::uint32_t> chain_inductives_;  // clusters never lie off the spine
+  std::vector<std::uint32_t> chain_inductives_;  // clusters are never off the spine
 };
 
 }  // namespace millrace::generator

@@ -33,8 +33,8 @@ class TermBuilder {
   /// construction.
   void SetSelf(std::uint32_t definition) { self_ = definition; }
 
-  /// Builds a term of about `size` new nodes; with 0 it returns one that exists already. A term
-  /// shares subterms only with itself.
+  /// Builds a term of about `size` new nodes; with 0 it returns an existing term. A term shares
+  /// subterms only with itself.
   Reference Build(std::uint32_t size);
 
   /// Adds a node for the evar that stands for a proof state, with up to four substitutions.

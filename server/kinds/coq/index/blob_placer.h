@@ -1,4 +1,4 @@
-// Changes the numbers in one file's records, which count within the file, to those of the index.
+// Changes the numbers in one file's records, which count within the file, to numbers of the index.
 //
 // Thread-safe: there is no state except the arguments.
 #pragma once

@@ -50,7 +50,7 @@ class DatasetIndex {
   virtual const MappedFile* file() const { return nullptr; }
 
   /// XXH3-128 over the format version and, for each file in order, its name, size and digest.
-  /// Times, paths and hosts have no part in it.
+  /// Times, paths and hosts are not part of it.
   Digest128 digest() const { return digest_; }
   std::uint64_t nodes() const { return nodes_; }
   std::uint64_t edges() const { return edges_; }

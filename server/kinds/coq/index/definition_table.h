@@ -1,6 +1,6 @@
 // Finds the definition at a node of a dataset. It is a flat table made from an index's records and
-// takes 11 bytes for each definition. It is asked for every definition that a closure meets, so a
-// single cache line gives the answer.
+// takes 11 bytes for each definition. Closures look up every definition that they meet, so a lookup
+// takes a single cache line.
 //
 // It uses open addressing. The home slot of a node and the rest of its key, which the entry stores,
 // identify the node. So no record has to be read for comparison.
@@ -30,7 +30,7 @@ class DefinitionTable {
     for (std::uint64_t slot = Home(key);;) {
       const Slot& found = slots_[slot];
       if (found.definition == kNone || found.rest == rest) return found.definition;
-      if (rest + step_ < rest) return kNone;  // no entry lies further from its home
+      if (rest + step_ < rest) return kNone;  // no entry is further from its home
       rest += step_;
       if (++slot == slots_.size()) slot = 0;
     }
@@ -73,7 +73,7 @@ class DefinitionTable {
     return static_cast<std::uint32_t>(key >> (64 - key_bits_)) & (step_ - 1);
   }
 
-  /// False if too many entries lie far from their homes.
+  /// False if too many entries are far from their homes.
   bool Fill(std::span<const DefinitionRecord> definitions, std::uint64_t capacity);
   bool Insert(NodeRef node, std::uint32_t definition);
 

@@ -42,7 +42,7 @@ struct BuildOptions {
 /// Cancelled if `options` have a stop request; otherwise ok.
 inline Status CheckStop(const BuildOptions& options) { return CheckIndexStop(options.stop); }
 
-/// Numbers of a build: what it read and what it wrote.
+/// Numbers of a build: its input and its output.
 struct IndexReport {
   std::uint64_t files = 0;
   std::uint64_t unchanged_files = 0;  // part of `files`; their records came from the older index
@@ -71,7 +71,7 @@ struct IndexReport {
 /// Indexes `dir` into the file `index`, and replaces that file when the new index is complete.
 /// Errors: DataLoss that names all bad files, which are also stored in `bad` if it is given;
 /// NotFound, PermissionDenied or InvalidArgument for the folder; ResourceExhausted; Cancelled. With
-/// skip_bad, DataLoss comes only if no file is left; otherwise the index says what was left out
+/// skip_bad, DataLoss comes only if no file is left; otherwise the index names the files left out
 /// (DatasetIndex::left_out). REQUIRES: nobody else builds this index file.
 Result<IndexReport> BuildIndex(const std::filesystem::path& dir, const std::filesystem::path& index,
                                const BuildOptions& options, std::vector<BadFile>* bad = nullptr);

@@ -1,7 +1,7 @@
-// Checks that the records of an index refer only to records that exist, and lie in the order that
+// Checks that the records of an index refer only to records that exist, and are in the order that
 // docs/formats/coq-index.md requires. Plans rely on this without checking again. Checksums find
 // damage done by a disk. This check finds damage that checksums cannot find, and damage in sections
-// of large indexes whose checksums nobody has compared.
+// of large indexes whose checksums have not been compared.
 //
 // Pure function.
 #pragma once

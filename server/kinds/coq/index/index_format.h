@@ -63,7 +63,7 @@ struct IndexHeader {
 };
 static_assert(sizeof(IndexHeader) == 128);
 
-/// Stands after the header, section_count times.
+/// Follows the header, section_count times.
 struct SectionEntry {
   IndexSection section;
   std::uint32_t entry_bytes;

@@ -43,8 +43,8 @@ std::string HashTouched(const std::filesystem::path& dir, const DatasetIndex& in
                         const std::vector<std::uint32_t>& touched, const BuildOptions& options);
 
 /// Writes a copy of the index at `from` to `to` (which may be the same path), with the inodes and
-/// times of `listing` and this host. REQUIRES: except for those, the index fits; nobody else writes
-/// `to`.
+/// times of `listing` and this host. REQUIRES: except for inodes and times, the index fits; nobody
+/// else writes `to`.
 Status RenewIndex(const DatasetIndex& index, const std::filesystem::path& from,
                   const std::filesystem::path& to, const DatasetListing& listing);
 

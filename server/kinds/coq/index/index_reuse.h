@@ -1,9 +1,9 @@
 // Takes over an older index's records of files that have not changed, as if the files had been
-// scanned again. The resulting index is byte for byte the one that scanning every file gives.
+// scanned again. The resulting index has the same bytes as if every file had been scanned.
 //
 // Before records are placed, their numbers count within the file. So the numbers in the older index
 // have to be changed back. Two things are not in an index. It does not say how far a file's
-// references reach into other files; so a file has to be scanned if it depends on one that has
+// references reach into other files; so a file has to be scanned if it depends on a file that has
 // fewer nodes than before. And it has a tactic's text only once; so a file that becomes the first
 // with a tactic has to be read for that text.
 //

@@ -1,11 +1,11 @@
 // Finds the index of a dataset, checks whether it still fits the files, and builds it if necessary.
 //
-// index_place.h says where it lies.
+// index_place.h says where it is.
 //
 // An index fits if it has the same files with the same sizes, inodes and times. If only the inode
 // or the times of a file differ, the file is hashed. If the hashes are the same, the index is
-// renewed, not built again. If some files have changed, only those are read; the records of the
-// others are taken over into the new index. An index that leaves out bad files
+// renewed, not built again. If some files have changed, only these are read; the records of the
+// other files are taken over into the new index. An index that leaves out bad files
 // (BuildOptions::skip_bad) fits as long as these files have not changed.
 //
 // Free functions, thread-safe.
@@ -32,7 +32,7 @@ struct IndexOptions {
   /// Held while an index is built, if it is given. Several datasets may be opened at once, but each
   /// build uses all processors and the memory for that.
   std::mutex* one_build = nullptr;
-  std::shared_ptr<Logger> logger;       // logs what is built and why, and waiting for others
+  std::shared_ptr<Logger> logger;       // logs builds with their reasons, and waiting
   std::vector<BadFile>* bad = nullptr;  // receives the bad files of a failed build
 };
 
@@ -52,8 +52,8 @@ Result<std::shared_ptr<const DatasetIndex>> OpenOrBuildIndex(const std::filesyst
                                                              const IndexOptions& options,
                                                              IndexOutcome* outcome = nullptr);
 
-/// Opens the index of a dataset's folder as it is, whether it fits or not. NotFound if there is
-/// none; DataLoss if it is damaged.
+/// Opens the index of a dataset's folder as it is, whether it fits or not. NotFound if there is no
+/// index; DataLoss if it is damaged.
 Result<std::shared_ptr<const DatasetIndex>> FindIndex(const std::filesystem::path& dir,
                                                       const IndexOptions& options);
 

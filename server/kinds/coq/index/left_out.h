@@ -1,10 +1,9 @@
-// Decides which files an index leaves out when it is built without bad files: the bad files, and
-// every file that needs one of them, directly or through others.
+// Decides which files an index without bad files leaves out: the bad files, and every file that
+// needs one of them, directly or through others.
 //
-// The remaining files do not depend on any file that is left out. So their index is that of a
-// folder in which those files do not exist. In particular the order is the same: a file takes its
-// place as soon as all its dependencies have theirs, and all dependencies of a remaining file
-// remain.
+// The remaining files do not depend on any file that is left out. So their index is the index of a
+// folder without the other files. In particular the order is the same: a file takes its place as
+// soon as all its dependencies have theirs, and all dependencies of a remaining file remain.
 //
 // Free functions, thread-safe.
 #pragma once

@@ -19,13 +19,13 @@ struct OrderedFile {
 
 struct TopologicalOrder {
   std::vector<std::uint32_t> order;  // places in the list of files
-  /// Files that lie on a cycle of dependencies, or between two cycles. Files that only depend on a
-  /// cycle are not listed here, and they are not in `order` either.
+  /// Files on a cycle of dependencies, or between two cycles. Files that only depend on a cycle are
+  /// not listed here, and they are not in `order` either.
   std::vector<std::uint32_t> cyclic;
 };
 
-/// Repeats until no file is left: of the files whose dependencies all have their places, takes the
-/// one with the smallest (size, name). Names are compared by NameLess. A file's dependency on
+/// Repeats until no file is left: takes the file with the smallest (size, name) among the files
+/// whose dependencies all have their places. Names are compared by NameLess. A file's dependency on
 /// itself is ignored if it is the first of its dependencies. O(n log n + dependencies).
 TopologicalOrder OrderFiles(std::span<const OrderedFile> files);
 

@@ -1,6 +1,6 @@
 // Reads one file of a dataset from end to end, checks every index in it, and makes the file's part
-// of the index. Time and memory are bounded by a small multiple of the file's size, whatever the
-// file holds.
+// of the index. Time and memory are bounded by a small multiple of the file's size, whatever its
+// content.
 //
 // Thread-safe: there is no state except the arguments.
 #pragma once

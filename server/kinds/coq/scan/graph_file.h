@@ -34,8 +34,8 @@ class GraphFile {
   GraphFile& operator=(GraphFile&&) noexcept;
   ~GraphFile();
 
-  /// kNodeWords words for each node, one word for each edge: see node_words.h. nullptr if there are
-  /// none.
+  /// kNodeWords words for each node, one word for each edge: see node_words.h. nullptr without
+  /// nodes or edges.
   const std::uint64_t* nodes() const { return nodes_; }
   const std::uint64_t* edges() const { return edges_; }
   std::uint32_t node_count() const { return node_count_; }
@@ -49,10 +49,10 @@ class GraphFile {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(address) -
                                       file_.bytes().data());
   }
-  /// Whether all `bytes` bytes from `address` lie in the map.
+  /// Whether all `bytes` bytes from `address` are in the map.
   bool Contains(const void* address, std::size_t bytes) const;
 
-  /// Drops the message and keeps the map, for those who only read words.
+  /// Drops the message and keeps the map, for readers of words.
   MappedFile TakeFile() &&;
 
  private:

@@ -1,4 +1,4 @@
-// The records of a dataset's index, as they lie in the file (docs/formats/coq-index.md) and in the
+// The records of a dataset's index, as they are in the file (docs/formats/coq-index.md) and in the
 // map.
 //
 // Plain values without padding. Numbers follow the dataset's order (dataset_index.h).
@@ -91,7 +91,7 @@ struct DefinitionRecord {
   std::uint32_t reserved2;
 };
 
-/// A mutually recursive cluster, or a definition that stands alone.
+/// A mutually recursive cluster, or a single definition.
 struct ClusterRecord {
   Slice members;  // in cluster_members(): the representative, then its `previous` chain
   std::uint32_t representative;  // number of a definition

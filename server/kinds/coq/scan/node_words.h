@@ -1,4 +1,4 @@
-// The words of nodes and edges as they lie in a mapped file (docs/formats/coq-dataset.md, "Words").
+// The words of nodes and edges as they are in a mapped file (docs/formats/coq-dataset.md, "Words").
 //
 // A mapped file can change under the reader. So load a word only once, decode the copy, and check
 // the decoded values.

@@ -1,4 +1,4 @@
-// The names of a dataset's arrays, and what the arrays are by their names.
+// The names of a dataset's arrays, and the roles that the names give them.
 //
 // Pure functions.
 #pragma once
@@ -28,7 +28,7 @@ struct ArrayName {
   std::string value;  // X or Y
 };
 
-/// None if no array may have that name.
+/// nullopt if no array may have that name.
 std::optional<ArrayName> ParseArrayName(std::string_view name);
 
 /// Whether users may give the name: a letter or '_', then letters, digits and '_', at most 64 in

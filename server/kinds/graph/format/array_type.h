@@ -20,12 +20,12 @@ inline constexpr std::size_t kMaxArrayDimensions = 8;
 /// The largest extent of a dimension, and so the most nodes, edges and bytes of a row.
 inline constexpr std::uint64_t kMaxArrayExtent = (std::uint64_t{1} << 48) - 1;
 
-/// Values lie in row-major order and little endian.
+/// Values are in row-major order and little endian.
 struct ArrayType {
   DType dtype = DType::kUint8;
   std::vector<std::uint64_t> shape;
 
-  /// Bytes of all values. None if that is more than 2^63 - 1.
+  /// Bytes of all values. nullopt if that is more than 2^63 - 1.
   std::optional<std::uint64_t> Bytes() const;
   /// Bytes of the values with one first index. REQUIRES: Bytes() has a value; the shape is not
   /// empty.
@@ -36,8 +36,8 @@ struct ArrayType {
   friend bool operator==(const ArrayType&, const ArrayType&) = default;
 };
 
-/// InvalidArgument if the shape has no dimension or too many, an extent is too large, or the bytes
-/// are.
+/// InvalidArgument if the shape has no dimension or too many, an extent is too large, or there are
+/// too many bytes.
 Status CheckShape(const ArrayType& type);
 
 /// "[1000, 64]", which is also JSON.

@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-/// A file, and what it has to hold.
+/// A file, and its expected content.
 struct WatchedFile {
   MappedFile file;
   Digest128 digest;
@@ -26,21 +26,21 @@ struct WatchedFile {
 
 class ContentCheck {
  public:
-  /// The most that is hashed at one call, so that a disk serves batches too, and other checks are
-  /// not late.
+  /// The most bytes that are hashed at one call, so that a disk serves batches too, and other
+  /// checks are not late.
   static constexpr std::uint64_t kBytesAtOnce = std::uint64_t{128} << 20;
 
   struct Verdict {
     std::uint32_t number;
-    Status status;  // why the file is not what it should be
+    Status status;  // why the file differs from its digest
   };
 
-  /// `files` has to outlive the object. Files that `memory` has count as compared; those found
+  /// `files` has to outlive the object. Files that `memory` has count as compared; files found
   /// right are noted there.
   ContentCheck(const std::vector<WatchedFile>& files, VerifiedFiles memory,
                std::uint64_t bytes_at_once = kBytesAtOnce);
 
-  /// Hashes some more, except files in `damaged`. Returns those that differ.
+  /// Hashes some more, except files in `damaged`. Returns the files that differ.
   std::vector<Verdict> Advance(const std::set<std::uint32_t>& damaged, const std::stop_token& stop);
 
   /// The share of all bytes that is not compared yet, 0 to 1.

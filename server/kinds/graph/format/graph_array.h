@@ -1,4 +1,4 @@
-// An array of an open graph dataset: where its values lie, and how they are read.
+// An array of an open graph dataset: where its values are, and how they are read.
 //
 // Values; thread-safe. The bytes belong to the dataset. They come from a file that somebody may
 // overwrite at any moment, so each value is loaded once and has to be checked before it is used.
@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-/// Reads a value of a mapped file exactly once; it may lie at any byte.
+/// Reads a value of a mapped file exactly once; it may be at any byte.
 template <class T>
 T LoadOnce(const std::byte* at) {
   T value;
@@ -36,7 +36,7 @@ struct GraphArray {
   std::string Where() const { return file + " (array " + name + ")"; }
 
   /// The integer or bool at `place`; a negative integer wraps to more than 2^63. REQUIRES: the type
-  /// is one of these, of one dimension; place < rows().
+  /// is an integer or bool, of one dimension; place < rows().
   std::uint64_t NumberAt(std::uint64_t place) const {
     switch (type.dtype) {
       case DType::kUint8:

@@ -4,7 +4,7 @@
 // Opening reads graph.json, the headers of .npy files and the ends of indptr, and no contents. So
 // every number is checked where it is read; a bad one is DataLoss that names file and array.
 //
-// Immutable but for what is known of damage; thread-safe.
+// Immutable except for known damage; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct GraphRange {
 inline constexpr std::string_view kGraphKind = "graph";
 
 struct GraphOpenOptions {
-  /// CheckFiles compares contents with graph.json too. What was found right is remembered at the
+  /// CheckFiles compares contents with graph.json too. Files found right are remembered at the
   /// first of `remembered_at` that can be written.
   bool verify_contents = false;
   std::vector<std::filesystem::path> remembered_at;
@@ -65,8 +65,8 @@ class GraphDataset final : public Dataset {
   static Result<std::shared_ptr<const GraphDataset>> Open(const std::filesystem::path& dir,
                                                           const GraphOpenOptions& options = {});
 
-  /// Opens the dataset, copies its files into memory, and compares the copies with graph.json. What
-  /// happens to the files afterwards does not matter, and is not reported. Errors of Open and of
+  /// Opens the dataset, copies its files into memory, and compares the copies with graph.json.
+  /// Later changes of the files do not matter, and are not reported. Errors of Open and of
   /// VerifyGraph; ResourceExhausted with the bytes needed and had, before anything is copied.
   static Result<std::shared_ptr<const GraphDataset>> OpenInMemory(const std::filesystem::path& dir,
                                                                   const GraphCopyOptions& options);
@@ -89,7 +89,7 @@ class GraphDataset final : public Dataset {
   bool can_exclude_files() const override { return false; }  // every array is needed
   std::vector<DamagedFile> Damages() const override { return files_->Damages(); }
   std::uint64_t in_memory_bytes() const override { return copies_.bytes().size(); }
-  /// How many bytes of the copies lie in huge pages now.
+  /// How many bytes of the copies are in huge pages now.
   std::uint64_t huge_page_bytes() const { return copies_.HugeBytes(); }
 
   const GraphDescription& description() const { return description_; }
@@ -110,7 +110,7 @@ class GraphDataset final : public Dataset {
   Result<GraphRange> Row(std::uint64_t node) const;
   /// Where an entry of a row leads to, or comes from. REQUIRES: place < edges().
   Result<std::uint64_t> Neighbour(std::uint64_t place) const;
-  /// A label; 0 if there are none. REQUIRES: node < nodes(); place < edges().
+  /// A label; 0 without labels. REQUIRES: node < nodes(); place < edges().
   Result<std::uint32_t> NodeLabel(std::uint64_t node) const;
   Result<std::uint32_t> EdgeLabel(std::uint64_t place) const;
   /// A node of a list of roots. REQUIRES: `roots` is one of them; row < roots.rows().
@@ -125,7 +125,7 @@ class GraphDataset final : public Dataset {
   Status LeavesSmallGraph(const GraphRange& graph, std::uint64_t node, std::uint64_t place,
                           std::uint64_t other) const;
 
-  /// The mapped files: those of the arrays, and graph.json. None if they are in memory.
+  /// The mapped files: the files of the arrays, and graph.json. Empty if they are in memory.
   const WatchedFiles& files() const { return *files_; }
 
  private:
@@ -146,7 +146,7 @@ class GraphDataset final : public Dataset {
   std::map<std::string, GraphArray, std::less<>> arrays_;
   const GraphArray* indptr_ = nullptr;
   const GraphArray* indices_ = nullptr;
-  const GraphArray* edge_label_ = nullptr;  // nullptr if there is none
+  const GraphArray* edge_label_ = nullptr;  // nullptr if there are no labels
   const GraphArray* node_label_ = nullptr;
   std::unique_ptr<const WatchedFiles> files_;
   HugeMemory copies_;  // of all files

@@ -1,4 +1,4 @@
-// The content of graph.json: what a graph dataset holds, and in which files its arrays lie
+// The content of graph.json: what a graph dataset holds, and in which files its arrays are
 // (docs/formats/graph-dataset.md).
 //
 // Values and pure functions.
@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-/// The direction of rows: row x has the edges that begin at x, or those that lead to x.
+/// The direction of rows: row x has the edges that begin at x, or the edges that lead to x.
 enum class GraphRows : std::uint8_t { kSource, kTarget };
 std::string_view GraphRowsName(GraphRows rows);
 
@@ -60,12 +60,12 @@ struct GraphDescription {
 /// one file name it with the same size and digest. DataLoss that names the array.
 Status CheckDescription(const GraphDescription& graph);
 
-/// The lines whose digest is the dataset's: see docs/formats/graph-dataset.md.
+/// The lines whose digest is the dataset's digest: see docs/formats/graph-dataset.md.
 std::string DigestLines(const GraphDescription& graph);
 Digest128 DigestOf(const GraphDescription& graph);
 
-/// Number of rows of targets/LIST/…: the length of roots/LIST, or else the graphs of graphs/LIST,
-/// or else all nodes if LIST is "all". None if there is no such list.
+/// Number of rows of targets/LIST/…: the length of roots/LIST, otherwise the graphs of graphs/LIST,
+/// otherwise all nodes if LIST is "all". nullopt if there is no such list.
 std::optional<std::uint64_t> RowsOfList(const GraphDescription& graph, const std::string& list);
 
 }  // namespace millrace

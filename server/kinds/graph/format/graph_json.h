@@ -15,10 +15,9 @@ inline constexpr std::string_view kGraphFileName = "graph.json";
 /// A larger file is refused unread.
 inline constexpr std::uint64_t kMaxGraphFileBytes = std::uint64_t{64} << 20;
 
-/// Reads the text of graph.json and checks it (CheckDescription). Also checks that its `digest` is
-/// that of its content. DataLoss that says what is wrong and where; the caller adds the file's
-/// name. Keys that are unknown are refused by name; those of later versions are refused as not yet
-/// supported.
+/// Reads the text of graph.json and checks it (CheckDescription). Also checks that its `digest`
+/// fits its content. DataLoss with the error and its place; the caller adds the file's name.
+/// Unknown keys are refused by name; keys of later versions are refused as not yet supported.
 Result<GraphDescription> ReadGraphJson(std::string_view text);
 
 /// The text of graph.json, with its digest. REQUIRES: CheckDescription(graph) is ok.

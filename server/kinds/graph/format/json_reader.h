@@ -13,17 +13,17 @@
 
 namespace millrace {
 
-/// The most keys and values of a text; objects and arrays count twice. A hundred bytes of memory
-/// stand for each, so a file of some dozen MiB could take gigabytes otherwise.
+/// The most keys and values of a text; objects and arrays count twice. Each takes a hundred bytes
+/// of memory, so a file of some dozen MiB could take gigabytes otherwise.
 inline constexpr std::size_t kMaxJsonValues = std::size_t{1} << 22;
 
-/// Reads one JSON value. DataLoss if `text` is no JSON (RFC 8259, in UTF-8), if something follows
-/// the value, if an object has a key twice, if it has too many values, or if objects and arrays are
+/// Reads one JSON value. DataLoss if `text` is not JSON (RFC 8259, in UTF-8), if text follows the
+/// value, if an object has a key twice, if it has too many values, or if objects and arrays are
 /// nested more than `max_depth` deep.
 Result<Json> ReadJson(std::string_view text, int max_depth);
 
-/// The next functions read a value that stands under `key`. DataLoss that names the key if the
-/// value is of another type or out of range.
+/// The next functions read the value of `key`. DataLoss that names the key if the value is of
+/// another type or out of range.
 Result<std::uint64_t> JsonNumber(const Json& value, std::string_view key, std::uint64_t max);
 Result<std::vector<std::uint64_t>> JsonNumbers(const Json& value, std::string_view key,
                                                std::uint64_t max);

@@ -13,17 +13,16 @@
 
 namespace millrace {
 
-/// An array that lies in a file.
+/// An array in a file.
 struct StoredArray {
   ArrayType type;
   std::uint64_t offset = 0;  // of the first value in the file
 };
 
 /// Reads the header of a .npy file. `file` is the whole file, of which only the header is read.
-/// DataLoss that says what is wrong, without the file's name: it is no .npy file; it has another
-/// version; its values are big endian, in Fortran order, records, objects, complex numbers or of
-/// another type that no array may have; it is a scalar; it is longer or shorter than its shape
-/// says.
+/// DataLoss with the error, without the file's name: it is not a .npy file; it has another version;
+/// its values are big endian, in Fortran order, records, objects, complex numbers or of another
+/// type that no array may have; it is a scalar; it is longer or shorter than its shape says.
 Result<StoredArray> ReadNpyHeader(std::span<const std::byte> file);
 
 /// The header of a .npy file of version 1 with this type. bfloat16 is written as uint16. The values

@@ -1,4 +1,4 @@
-// Reads every number of a graph dataset, as training on all of it would.
+// Reads every number of a graph dataset.
 //
 // A free function, thread-safe.
 #pragma once

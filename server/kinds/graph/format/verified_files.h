@@ -1,5 +1,5 @@
-// Remembers which files were found to have the contents that they should have, so that they are not
-// hashed again while size, time of modification and inode stay the same.
+// Remembers which files were found to have their expected contents, so that they are not hashed
+// again while size, time of modification and inode stay the same.
 //
 // The memory is a small text file: a line with its version and the host, then a line for each file:
 // digest, size, inode, time of modification. A file that cannot be read counts as empty.
@@ -29,8 +29,8 @@ class VerifiedFiles {
   /// Notes a file. A file that was modified in the last seconds is not noted: another change may
   /// leave its time as it is. `now_ns`: the time, since 1970.
   void Add(const Digest128& digest, const FileIdentity& file, std::int64_t now_ns);
-  /// Writes the memory to the first place that can be written, if something was noted since.
-  /// Returns the error of the last place if none can.
+  /// Writes the memory to the first place that can be written, if files were noted since. If no
+  /// place can be written, returns the error of the last one.
   Status Save();
 
  private:

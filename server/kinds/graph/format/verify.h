@@ -1,4 +1,4 @@
-// Checks whether the files of a graph dataset have the contents that graph.json says.
+// Checks whether the contents of the files of a graph dataset fit graph.json.
 //
 // Free functions, thread-safe.
 #pragma once
@@ -20,10 +20,10 @@ namespace millrace {
 struct VerifyGraphOptions {
   unsigned threads = 0;  // 0: one for each CPU that the process may use
   std::stop_token stop;
-  /// What is remembered of files; those found right are added. May be nullptr.
+  /// The remembered files; files found right are added. May be nullptr.
   VerifiedFiles* verified = nullptr;
-  /// Where each file is copied to, by its place in files(); empty: nowhere. The copies are compared
-  /// then, so a file may change meanwhile as long as its copy is right.
+  /// The memory for a copy of each file, by its place in files(); empty: no copies. The copies are
+  /// compared then, so a file may change meanwhile as long as its copy is right.
   std::vector<std::span<std::byte>> copies;
   /// Leaves out files that are remembered as right.
   bool trust_verified = false;
@@ -35,7 +35,7 @@ struct VerifyGraphOptions {
 /// Bytes of all files of arrays.
 std::uint64_t GraphBytes(const GraphDataset& dataset);
 
-/// Hashes the files to which the dataset's paths lead now, each from begin to end, and compares
+/// Hashes the files to which the dataset's paths lead now, each from start to end, and compares
 /// them with graph.json. OK, or DataLoss that names each file that differs, with its arrays (also
 /// stored in `bad`, if it is given), or Cancelled.
 Status VerifyGraph(const GraphDataset& dataset, const VerifyGraphOptions& options,

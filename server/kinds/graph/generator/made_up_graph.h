@@ -30,7 +30,7 @@ class MadeUpGraph {
   /// in places that belong to the node's class.
   void NodeFeatures(std::uint64_t node, std::vector<float>& values) const;
   void EdgeFeatures(std::uint64_t edge, std::vector<float>& values) const;
-  /// The node that is number `row` of roots/train. No node comes twice.
+  /// The node that is number `row` of roots/train. No node occurs twice.
   std::uint64_t Root(std::uint64_t row) const { return Spread(row, options_.nodes); }
   /// Where small graph `number` begins; the number of graphs gives the end of the last one.
   std::uint64_t GraphBegin(std::uint64_t number) const;

@@ -39,18 +39,19 @@ class RmatGraph {
   }
   /// Draws an edge between places of the matrix.
   RmatEdge Draw(Random& random) const;
-  /// How far the classes of a run of places are turned.
+  /// The rotation of the classes of a run of places.
   std::uint64_t Turn(std::uint64_t run) const { return Key(kTurn, run) % options_.classes; }
   std::uint32_t ClassAt(std::uint64_t place) const;
-  /// The place of the class in the run of places that `near` is in; `near` if there is none.
+  /// The place of the class in the run of places that `near` is in; `near` if there is no such
+  /// place.
   std::uint64_t PlaceOfClass(std::uint32_t its_class, std::uint64_t near) const;
 
   const RmatOptions options_;
   const Permutation order_;  // from places of the matrix to numbers of nodes
   const Permutation roots_;
   unsigned levels_ = 0;
-  // A draw below 2^16 falls into quadrant a if it is below `a_`, else b below `b_`, else c below
-  // `c_`, else d.
+  // A draw below 2^16 falls into quadrant a if it is below `a_`, otherwise b below `b_`, otherwise
+  // c below `c_`, otherwise d.
   std::uint32_t a_ = 0;
   std::uint32_t b_ = 0;
   std::uint32_t c_ = 0;

@@ -33,8 +33,8 @@ class ArrayWriter {
   }
   Status AppendBytes(std::span<const std::byte> bytes);
 
-  /// Writes what is left, syncs the file, and says what it holds. Internal if the bytes are not as
-  /// many as the shape asks for.
+  /// Writes the rest, syncs the file, and returns its record. Internal if the number of bytes does
+  /// not fit the shape.
   Result<ArrayRecord> Finish() &&;
 
  private:

@@ -1,4 +1,4 @@
-// Makes a dataset of a folder of arrays: it looks at the files, and writes graph.json last.
+// Makes a dataset from a folder of arrays: it checks the files, and writes graph.json last.
 //
 // Not thread-safe.
 #pragma once
@@ -15,21 +15,21 @@
 
 namespace millrace {
 
-/// An array in a file that is there.
+/// An array in an existing file.
 struct ArrayFile {
   std::string path;  // as in graph.json
   /// Needed for a raw file. For a .npy file it may say that uint16 is bfloat16; nothing else may
   /// differ. Absent for a safetensors file.
   std::optional<ArrayType> type;
   std::uint64_t offset = 0;  // of a raw file
-  std::string tensor;        // name in a safetensors file; empty for the others
+  std::string tensor;        // name in a safetensors file; empty for other files
 };
 
-/// Where an array lies in its file, and of what type it is. `dir`: the folder below which relative
-/// paths lie. Errors name neither file nor array; the caller adds them.
+/// The place of an array in its file, and its type. `dir`: the folder of relative paths. Errors
+/// name neither file nor array; the caller adds them.
 Result<StoredArray> FindArray(const std::filesystem::path& dir, const ArrayFile& file);
 
-/// How much of a dataset is looked at before it counts as one.
+/// How much of a new dataset is checked.
 enum class SealCheck {
   kOpens,    // for arrays whose numbers are right because of how they were made
   kNumbers,  // for arrays that somebody brings
@@ -48,8 +48,8 @@ class GraphSealer {
   void AddWritten(const std::string& name, ArrayRecord record);
 
   /// Checks the whole, writes graph.json and renames it into place. The dataset is then opened
-  /// once, and all its numbers are read if they are to be checked. If something is wrong,
-  /// graph.json is removed, and the error says why. Returns the digest.
+  /// once, and all its numbers are read if they are to be checked. After an error, graph.json is
+  /// removed. Returns the digest.
   Result<Digest128> Seal(SealCheck check = SealCheck::kOpens);
 
  private:

@@ -27,7 +27,7 @@ class ExampleBuilder {
   void AddFloats(std::string_view name, std::span<const float> values);
   void AddInts(std::string_view name, std::span<const std::int64_t> values);
 
-  /// The Example with all features since Clear. Good until the builder is changed.
+  /// The Example with all features since Clear. Valid until the builder is changed.
   std::span<const std::byte> Finish();
 
  private:

@@ -6,8 +6,8 @@
 //     BytesList bytes_list = 1; FloatList float_list = 2; Int64List int64_list = 3; } }
 //
 // where each list is `repeated … value = 1`, packed or not. The last entry with a key counts; parts
-// of a message that comes several times are merged; a later list of another kind replaces the one
-// before; unknown fields are skipped. What protobuf's parser refuses is refused.
+// of a repeated message are merged; a later list of another kind replaces the one before; unknown
+// fields are skipped. Bytes that protobuf's parser refuses are refused.
 //
 // Thread-compatible.
 #pragma once
@@ -30,7 +30,7 @@ class ExampleParser {
   explicit ExampleParser(std::vector<std::string> names);
 
   /// Reads an Example. False if these bytes are not one; then features have no meaning. The
-  /// features that it gives are good until the next call, and as long as the bytes.
+  /// features that it gives are valid until the next call, and as long as the bytes.
   bool Parse(std::span<const std::byte> example);
 
   /// Whether the bytes have the lists of a tf.train.SequenceExample. Read as an Example they have
@@ -66,7 +66,7 @@ class ExampleLister {
 
   /// As ExampleParser::is_sequence.
   bool is_sequence() const { return has_lists_; }
-  /// Sorted by name; none comes twice. Good until the next call, and as long as the bytes.
+  /// Sorted by name; no name occurs twice. Valid until the next call, and as long as the bytes.
   std::span<const Feature> features() const { return features_; }
 
  private:

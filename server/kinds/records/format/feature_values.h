@@ -37,25 +37,26 @@ class FeatureValues {
 
   /// The calls of a parser, in the order of the bytes.
   void Reset();
-  /// A list of this kind begins. It follows lists of the same kind, and replaces those of others.
+  /// A list of this kind begins. It extends lists of the same kind, and replaces lists of other
+  /// kinds.
   void BeginList(FeatureKind kind);
   void AddBytes(std::span<const std::byte> value);
-  /// Values as they lie. REQUIRES: a multiple of 4 bytes.
+  /// Values as stored. REQUIRES: a multiple of 4 bytes.
   void AddFloats(std::span<const std::byte> values);
   void AddInt(std::uint64_t value);
-  /// Varints as they lie. False if one is cut off or too long.
+  /// Varints as stored. False if one is cut off or too long.
   bool AddInts(std::span<const std::byte> varints);
 
  private:
   FeatureKind kind_ = FeatureKind::kAbsent;
   std::size_t count_ = 0;
   std::vector<std::span<const std::byte>> bytes_;
-  std::span<const std::byte> run_;  // floats that lie in one piece in the Example
+  std::span<const std::byte> run_;  // floats that are in one piece in the Example
   std::vector<std::byte> joined_;   // floats that do not
   std::vector<std::int64_t> ints_;
 };
 
-/// Counts the values of a feature, and checks them, in place of keeping them.
+/// Counts and checks the values of a feature, without keeping them.
 class FeatureCount {
  public:
   FeatureKind kind() const { return kind_; }

@@ -1,4 +1,4 @@
-// Records of a TFRecord file: where each lies, and whether its bytes are sound.
+// Records of a TFRecord file: where each is, and whether its bytes are sound.
 //
 // A record is its length (8 bytes, little endian), the masked CRC32C of these 8 bytes (4 bytes),
 // the data, and the masked CRC32C of the data (4 bytes). Records follow each other without gaps.
@@ -26,13 +26,14 @@ enum class RecordFault : std::uint8_t {
   kGzip,            // the file is compressed as a whole
 };
 
-/// The fault for people: "checksum of the length", "compressed (gzip)", and so on; "" for none.
+/// The fault for people: "checksum of the length", "compressed (gzip)", and so on; "" without a
+/// fault.
 std::string_view Describe(RecordFault fault);
 
 struct FramedRecord {
   RecordFault fault = RecordFault::kSound;
   std::span<const std::byte> data;  // empty if there is a fault
-  std::uint64_t next = 0;  // offset behind the record; that of the record if it has a fault
+  std::uint64_t next = 0;           // offset behind the record; its own offset if it has a fault
 };
 
 /// Reads the record at `offset` of a whole file. The length is compared with the file before
@@ -41,8 +42,8 @@ struct FramedRecord {
 FramedRecord ReadRecord(std::span<const std::byte> file, std::uint64_t offset,
                         bool check_data = true);
 
-/// The offset behind the record at `offset`; none if its header has a fault or it is cut off. Reads
-/// the header only. REQUIRES: offset < file.size().
+/// The offset behind the record at `offset`; nullopt if its header has a fault or it is cut off.
+/// Reads the header only. REQUIRES: offset < file.size().
 std::optional<std::uint64_t> NextOffset(std::span<const std::byte> file, std::uint64_t offset);
 
 }  // namespace millrace

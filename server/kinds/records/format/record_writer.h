@@ -18,15 +18,15 @@ namespace millrace {
 
 class RecordWriter {
  public:
-  /// Makes a new file, which replaces whatever has that name; links are not followed. Errors name
-  /// the file, and so do those below.
+  /// Makes a new file, which replaces any file of that name; links are not followed. All errors of
+  /// this class name the file.
   static Result<RecordWriter> Create(const std::filesystem::path& path);
 
-  /// Appends a record. After an error the file is of no use.
+  /// Appends a record. After an error the file is useless.
   Status Append(std::span<const std::byte> data);
 
-  /// Writes what is left, and with `sync` waits until the disk has it. Nothing may be appended
-  /// then. A writer that is destroyed without it leaves a file that is cut off.
+  /// Writes the rest, and with `sync` waits until it is on disk. Nothing may be appended then. A
+  /// writer that is destroyed without Close leaves a truncated file.
   Status Close(bool sync);
 
   std::uint64_t records() const { return records_; }

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-/// The form of a field, which its tag says beside the number.
+/// The form of a field, which its tag has beside the number.
 enum class WireType : std::uint8_t {
   kVarint,
   kFixed64,
@@ -33,13 +33,13 @@ class WireReader {
 
   bool AtEnd() const { return at_ == end_; }
 
-  /// Each of these is false if the message is not well formed at this place. The reader is then of
-  /// no more use.
+  /// Each of these is false if the message is not well formed at this place. The reader cannot be
+  /// used any more then.
   bool ReadTag(std::uint32_t& tag);
   bool ReadVarint(std::uint64_t& value);
   /// A length and as many bytes.
   bool ReadBytes(std::span<const std::byte>& bytes);
-  /// Bytes of a fixed number.
+  /// A fixed number of bytes.
   bool ReadFixed(std::size_t size, std::span<const std::byte>& bytes);
   /// Skips the rest of a field with this tag. `depth`: how many groups may nest in it.
   bool SkipField(std::uint32_t tag, int depth);

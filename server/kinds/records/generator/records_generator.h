@@ -1,5 +1,5 @@
-// Makes up a dataset of records, as a recording of games could look: a board of bits and a score in
-// each record, and a sequence of floats of any length.
+// Makes up a dataset of records, like a recording of games: a board of bits and a score in each
+// record, and a sequence of floats of any length.
 //
 // Free functions; thread-safe.
 #pragma once
@@ -20,7 +20,7 @@ inline constexpr std::size_t kBoardBytes = 194;
 std::vector<Parameter> RecordsGenerateParameters();
 
 /// Files part-NNNNN-of-NNNNN.tfrecord with the features `d` (kBoardBytes bytes), `s` (int64) and,
-/// unless there are none, `x` (float32s). Equal numbers, equal bytes. Errors as GenerateInto.
+/// if there are floats, `x` (float32s). Equal numbers give equal bytes. Errors as GenerateInto.
 Result<std::string> GenerateRecords(const std::filesystem::path& dir,
                                     const GenerateRequest& request);
 

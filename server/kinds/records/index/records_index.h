@@ -21,10 +21,10 @@
 
 namespace millrace {
 
-/// Every index of a records dataset begins with it.
+/// Every index of a records dataset begins with this.
 inline constexpr char kRecordsIndexMagic[8] = {'M', 'I', 'L', 'L', 'R', 'E', 'C', '\n'};
 inline constexpr std::uint32_t kRecordsIndexVersion = 1;
-/// The version of an index with damaged records, which older readers would take for sound ones.
+/// The version of an index with damaged records, which older readers would read as sound ones.
 inline constexpr std::uint32_t kDamagedRecordsIndexVersion = 2;
 
 /// How many records have a feature, by the kind of its list.
@@ -37,24 +37,24 @@ struct FeatureCounts {
   std::uint64_t records() const { return bytes + floats + integers; }
 };
 
-/// The records of a file whose data have another checksum than the file says. All lengths are
-/// right, so the other records are found.
+/// The records of a file whose data do not have the checksum in the file. All lengths are right, so
+/// the other records are found.
 struct DamagedRecords {
   std::uint64_t count = 0;
   std::string first;  // "at byte 489: record 2: checksum of the data"
   Digest128 content;  // of the file as it is
 };
 
-/// A file of records, as it was indexed. If records of it are damaged, the digest is that of the
-/// file before, as far as this is known: an earlier index had it with the same frames.
+/// A file of records, as it was indexed. If records of it are damaged, the digest is the earlier
+/// file's digest, if it is known: an earlier index had it with the same frames.
 struct RecordsFile {
   IndexedFile file;
   std::uint64_t records = 0;
   std::uint64_t largest = 0;            // bytes of data of the largest record
-  std::uint64_t others = 0;             // records whose data are no tf.train.Example
+  std::uint64_t others = 0;             // records whose data are not a tf.train.Example
   std::vector<FeatureCounts> features;  // by the bytes of their names
   /// The digest of the lengths of all records and of the checksums that the file has of their data;
-  /// none: an older index does not say. If it is equal, all sound records are equal.
+  /// nullopt: an older index does not have it. If it is equal, all sound records are equal.
   std::optional<Digest128> frames = {};
   std::optional<DamagedRecords> damage = {};
 };
@@ -62,10 +62,10 @@ struct RecordsFile {
 /// A bad file that an index leaves out.
 struct LeftOutRecordsFile {
   BadFile file;
-  std::optional<FileIdentity> identity;  // none if the file could not be examined
+  std::optional<FileIdentity> identity;  // nullopt if the file could not be examined
 };
 
-/// Everything in an index but the offsets.
+/// Everything in an index except the offsets.
 struct RecordsIndexContent {
   std::vector<RecordsFile> files;  // by the bytes of their names
   std::vector<LeftOutRecordsFile> left_out;
@@ -82,13 +82,13 @@ class RecordsIndex {
     std::uint64_t offset = 0;
     std::uint32_t skip = 0;
     std::uint64_t number = 0;  // of the record, in its file
-    std::uint64_t group = 0;   // the number of the kept offset among those of all files
+    std::uint64_t group = 0;   // the number of the kept offset, over all files
   };
 
-  /// NotFound. DataLoss if the file is no index, or damaged. Messages name the file.
+  /// NotFound. DataLoss if the file is not an index, or damaged. Messages name the file.
   static Result<std::shared_ptr<const RecordsIndex>> Open(const std::filesystem::path& path);
-  /// Writes an index, and replaces what has the name `path` when it is complete and on disk.
-  /// `offsets`: of each file, those that are kept. REQUIRES: nobody else writes this index.
+  /// Writes an index, and replaces any file of the name `path` when it is complete and on disk.
+  /// `offsets`: the kept offsets of each file. REQUIRES: nobody else writes this index.
   static Status Write(const std::filesystem::path& path, const RecordsIndexContent& content,
                       std::span<const std::vector<std::uint64_t>> offsets);
 
@@ -113,7 +113,7 @@ class RecordsIndex {
   std::uint32_t FileOf(std::uint64_t record) const;
   /// REQUIRES: record < records().
   Place Find(std::uint64_t record) const;
-  /// The kept offsets of a file, for an index that takes them over.
+  /// The kept offsets of a file, for a new index.
   std::vector<std::uint64_t> OffsetsOf(std::uint32_t file) const;
 
  private:

@@ -1,14 +1,14 @@
 // Finds the index of a records dataset, checks whether it still fits the files, and builds it if
-// necessary. index_place.h says where it lies.
+// necessary. index_place.h says where it is.
 //
 // An index fits if it has the same files with the same sizes, inodes and times. Otherwise it is
 // built anew, but only files that are new or have changed are read as records: a file whose times
-// or inode alone differ is hashed, and if its content is the same, what the index says of it is
-// taken over.
+// or inode alone differ is hashed, and if its content is the same, its entry in the index is taken
+// over.
 //
 // A file with records whose data have a wrong checksum is bad, but it is in the index: pipelines
 // with `on_error: drop` read the others. If an earlier index had it with the same frames, it keeps
-// the digest that it had, and so the dataset keeps its own.
+// its earlier digest, and so the dataset keeps its digest too.
 //
 // Free functions, thread-safe.
 #pragma once
@@ -25,14 +25,14 @@
 
 namespace millrace {
 
-/// A report of what was done.
+/// A report of the work.
 struct RecordsIndexOutcome {
   std::filesystem::path file;
   bool built = false;             // false: the index was found as it was
   std::uint64_t unchanged = 0;    // files that were taken over from an older index
   double seconds = 0;             // of building
   std::vector<BadFile> bad = {};  // files that are bad, if there is an error
-  /// The index, if data of records are all that is bad.
+  /// The index, if only data of records are bad.
   std::shared_ptr<const RecordsIndex> with_damage = nullptr;
 };
 

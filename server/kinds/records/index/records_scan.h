@@ -1,4 +1,4 @@
-// Reads one file of records from begin to end, for the index: checks both checksums of every
+// Reads one file of records from start to end, for the index: checks both checksums of every
 // record, and counts features.
 //
 // Free functions; thread-safe.
@@ -17,14 +17,15 @@
 
 namespace millrace {
 
-/// Whether a file holds records, by the last part of its name, large and small letters alike:
-/// `tfrecord` stands in it, or it ends with .tfrec or with a number of shards such as
-/// -00003-of-00010. Copies (~, .tmp), indexes, checksums and texts that are named so do not count.
+/// Whether a file holds records, by the last part of its name, large and small letters alike: it
+/// contains `tfrecord`, or it ends with .tfrec or with a number of shards such as -00003-of-00010.
+/// Copies (~, .tmp), indexes, checksums and texts with such names do not count.
 bool IsRecordsFile(std::string_view last);
 
-/// The journal of an import that has not ended. What lies beside it is no dataset yet.
+/// The journal of an import that has not ended. Files beside it are not a dataset yet.
 inline constexpr std::string_view kUnfinishedImport = "import.unfinished.json";
-/// Whether a file belongs to records, by its name: it holds some, or will be followed by some.
+/// Whether a file belongs to records, by its name: it holds records, or is the journal of an
+/// import.
 bool IsRecordsFileOrImport(std::string_view last);
 
 /// Lists the files of a records dataset, by the bytes of their names. FailedPrecondition if an
@@ -33,7 +34,7 @@ Result<DatasetListing> ListRecords(const std::filesystem::path& dir);
 
 struct ScannedRecords {
   RecordsFile file;
-  std::vector<std::uint64_t> offsets;  // those that an index keeps
+  std::vector<std::uint64_t> offsets;  // that an index keeps
 };
 
 /// Reads a file of the dataset in `dir`. `identity` is its own. Records whose data have a wrong

@@ -149,7 +149,7 @@ TEST_CASE("a process that ends is told with its exit code and last words", "[plu
   REQUIRE(reply.failed() == 1);
   CHECK(reply.failure(1).kind == FailureKind::kDeath);
   CHECK(reply.failure(1).message == "the process ended with exit code 7");
-  CHECK(reply.failure(1).fatal_handler == "last words");
+  CHECK(reply.failure(1).last_output == "last words");
   CHECK(pool->Stats()[0].restarts == 1);
 }
 
@@ -158,8 +158,8 @@ TEST_CASE("a crash is told with its signal and where it was", "[plugin]") {
   const PluginReply reply = BuildAroundFive(*fixture.Start());
   REQUIRE(reply.failed() == 1);
   CHECK(reply.failure(1).message == "the process ended by signal 11 (Segmentation fault)");
-  CHECK_THAT(reply.failure(1).fatal_handler, Contains("Fatal Python error: Segmentation fault"));
-  CHECK_THAT(reply.failure(1).fatal_handler, Contains("in five"));
+  CHECK_THAT(reply.failure(1).last_output, Contains("Fatal Python error: Segmentation fault"));
+  CHECK_THAT(reply.failure(1).last_output, Contains("in five"));
 }
 
 /// Lets time pass while a process runs that has printed "waits PID", one after another.
@@ -192,7 +192,7 @@ TEST_CASE("an example that takes too long by the clock fails and shows where it 
   CHECK(reply.failure(1).kind == FailureKind::kTimeout);
   CHECK(reply.failure(1).message == "it takes more than 60 s (timeout)");
   if (name != "while it ignores signals") {
-    CHECK_THAT(reply.failure(1).fatal_handler, Contains("in five"));
+    CHECK_THAT(reply.failure(1).last_output, Contains("in five"));
   }
 }
 

@@ -16,7 +16,7 @@ struct Looked {
   std::uint32_t Look(std::optional<double> need, int seconds = 1) {
     for (int i = 0; i < seconds; ++i) {
       now = now + std::chrono::seconds(1);
-      figure.Look(now, need, present);
+      figure.Update(now, need, present);
     }
     return figure.workers();
   }

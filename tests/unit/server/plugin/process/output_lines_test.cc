@@ -78,12 +78,12 @@ TEST_CASE("twenty lines a second are told in the long run", "[plugin_output]") {
 TEST_CASE("the last bytes are kept whatever was told", "[plugin_output]") {
   Told told;
   for (int i = 0; i < 10'000; ++i) told.output.Add(fmt::format("line {}\n", i), told.now);
-  const std::string words = told.output.FatalHandler();
+  const std::string words = told.output.LastOutput();
   CHECK(words.size() <= 4096);
   CHECK(words.size() > 4000);
   CHECK(words.substr(words.size() - 9) == "line 9999");
   told.output.Add(std::string(100'000, 'y'), told.now);
-  CHECK(told.output.FatalHandler() == std::string(4096, 'y'));
+  CHECK(told.output.LastOutput() == std::string(4096, 'y'));
 }
 
 TEST_CASE("lines are plain text", "[plugin_output]") {

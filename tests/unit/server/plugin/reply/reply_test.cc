@@ -213,7 +213,7 @@ TEST_CASE("a failure is described in a line or whole", "[plugin_reply]") {
   CHECK(FailureLine(failure) == "ValueError: bad");
   CHECK(DescribeFailure(failure, "m:C", 17) ==
         "m:C, example 17: ValueError: bad\nTraceback …\nits last output:\nwords");
-  failure.message = failure.traceback = failure.fatal_handler = "";
+  failure.message = failure.traceback = failure.last_output = "";
   CHECK(DescribeFailure(failure, "m:C", 17) == "m:C, example 17: ValueError");
 }
 
