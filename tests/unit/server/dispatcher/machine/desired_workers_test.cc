@@ -71,7 +71,7 @@ struct World {
       const WorkerTotals totals{now, whole, 0.4 * static_cast<double>(whole), 4};
       look.suppliers.push_back({{2, w}, true, totals});
     }
-    desired.Look(now, look);
+    desired.Update(now, look);
   }
   void Run(int count) {
     for (int i = 0; i < count; ++i) Second();
@@ -243,7 +243,7 @@ TEST_CASE("a worker that has built nothing yet does not change the rate of one",
   for (std::uint64_t w = 0; w < 9; ++w) {
     look.suppliers.push_back({{3, w}, true, {world.now, 0, 0, 4}});
   }
-  world.desired.Look(world.now + seconds(1), look);
+  world.desired.Update(world.now + seconds(1), look);
   CHECK(*world.desired.Find("x")->worker_rate == Approx(10));
   CHECK(world.desired.Find("x")->present == 9);
 }
