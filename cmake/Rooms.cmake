@@ -202,8 +202,8 @@ millrace_floor(server/plan server/kinds/coq server/kinds/graph server/kinds/reco
   server/kinds/python)
 
 # --- Plans ---------------------------------------------------------------------------------------
-# The facts of a plan, which travel and are kept.
-millrace_module(plan_facts server/plan/facts PURE MODULES base epoch proto convert)
+# The facts of a plan, which travel and are kept. Machines have them, too.
+millrace_module(plan_facts server/plan/facts MACHINE MODULES base epoch proto convert)
 
 # Reads and checks a pipeline's text, and makes its canonical form.
 millrace_module(plan_text server/plan/text

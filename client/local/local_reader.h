@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "client/batch_reader.h"
-#include "client/session_options.h"
 #include "client/local/local_plans.h"
+#include "client/session_options.h"
 #include "common/base/tables.h"
 #include "common/batch/batch.h"
 #include "common/system/mutex.h"

@@ -7,6 +7,7 @@
 
 #include "common/base/protocol_limits.h"
 #include "common/base/protocol_version.h"
+#include "common/batch/layout/semantics.h"
 #include "common/transport/convert/places.h"
 #include "common/transport/convert/steps.h"
 #include "server/dispatcher/service/plan_compiler.h"

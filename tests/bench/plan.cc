@@ -14,6 +14,7 @@
 #include "server/dispatcher/service/plan_compiler.h"
 #include "server/kinds/coq/coq_dataset.h"
 #include "server/plan/facts/plan_facts.h"
+#include "server/plan/make_plan_facts.h"
 #include "server/plan/plan_library.h"
 #include "tests/bench/heap.h"
 #include "tests/bench/limits.h"

@@ -34,6 +34,7 @@
 #include "common/batch/arena.h"
 #include "common/command_line/command_line.h"
 #include "common/expand/expand.h"
+#include "common/parameters/member.h"
 #include "server/catalog/product_kinds.h"
 #include "server/files/mapped_file.h"
 #include "server/kinds/records/format/example_parser.h"
@@ -156,7 +157,8 @@ class Run {
     dir_ = options_.dir;
     if (dir_.empty()) {
       dir_ = made_up_.path() / "data";
-      const GenerateRequest request{.numbers = {{"records", options_.records}, {"floats", 0}},
+      const GenerateRequest request{.params = Params({{"records", AsParamValue(options_.records)},
+                                                     {"floats", std::int64_t{0}}}),
                                     .progress = {}};
       MILLRACE_RETURN_IF_ERROR(GenerateRecords(dir_, request).status());
     }

@@ -114,7 +114,7 @@ std::string CoqDataset::NameOf(std::uint32_t number) const {
 }
 
 FileWatch::Files CoqDataset::MappedNow() const {
-  Files files;
+  FileWatch::Files files;
   if (const MappedFile* index = index_->file()) files.emplace(DamagedFile::kIndex, index);
   MutexLock lock(mutex_);
   for (const auto& open : open_) files.emplace(open->number, &open->file);

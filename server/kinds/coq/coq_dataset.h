@@ -89,7 +89,7 @@ class CoqDataset final : public Dataset, private FileWatch {
 
   Result<const FileView*> OpenNow(std::uint32_t file) const;
   /// Open files, and the index.
-  Files MappedNow() const override;
+  FileWatch::Files MappedNow() const override;
   Status CompareBytes(std::uint32_t number, const MappedFile& file,
                       const std::stop_token& stop) const override;
   std::string NameOf(std::uint32_t number) const override;

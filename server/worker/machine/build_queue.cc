@@ -202,8 +202,7 @@ void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch
   batches_.SetBuilt(*shared, std::move(batch), bytes);
   if (shared->wanted.empty()) {
     const auto [place, at] = *shared->withdrawn;
-    batches_.Leave(*shared, place, at);
-    return batches_.EraseIfIdle(*shared);
+    return batches_.Leave(*shared, place, at);
   }
   const SharedBatch::Wanting own{task.stream, task.at};
   HandOut(*shared, &own);

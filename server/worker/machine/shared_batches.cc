@@ -126,6 +126,7 @@ void SharedBatches::Leave(SharedBatch& batch, RankPlace place, Position at) {
     Keep(batch, twins->second, at);
   } else {
     batch.batch.reset();
+    EraseIfIdle(batch);
   }
 }
 
@@ -166,7 +167,10 @@ bool SharedBatches::IsAwaited(const SharedBatch& batch, const Twins& twins, Posi
 }
 
 void SharedBatches::Keep(SharedBatch& batch, Twins& twins, Position at) {
-  if (!twins.kept.try_emplace(at, &batch).second) return batch.batch.reset();
+  if (!twins.kept.try_emplace(at, &batch).second) {
+    batch.batch.reset();
+    return EraseIfIdle(batch);
+  }
   ++twins.changes;
   batch.kept_for = &twins;
   batch.kept_at = at;

@@ -25,7 +25,7 @@ TEST_CASE("the empty id stands for the pipeline's own dataset", "[local]") {
       LocalPlans::Open(Source(), {.kinds = ProductKinds(), .folders = {{"", dir.path()}}}).value();
   LocalPlans named =
       LocalPlans::Open(Source(), {.kinds = ProductKinds(), .folders = {{"d", dir.path()}}}).value();
-  CHECK((*unnamed.Compile())->fingerprint() == (*named.Compile())->fingerprint());
+  CHECK((*unnamed.Compile())->facts().fingerprint() == (*named.Compile())->facts().fingerprint());
 }
 
 TEST_CASE("a folder may have its kind before it", "[local]") {

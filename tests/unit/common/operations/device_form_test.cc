@@ -13,10 +13,6 @@
 namespace millrace {
 namespace {
 
-Params Params(std::map<std::string, ParamValue> params) {
-  return Params(std::move(params));
-}
-
 /// A graph that has everything which operations give.
 TensorGraph EveryOperation() {
   TensorGraphText text;

@@ -251,7 +251,7 @@ TEST_CASE("what is printed reads back as the same options", "[config]") {
       CHECK(PrintConfig(read) == PrintConfig(options));
       for (const std::string& name : ChangedOptions(options, read)) {
         for (const Option& option : OptionTable()) {
-          CHECK_FALSE((option.name == name && option.IsOf(role)));
+          CHECK_FALSE((option.parameter.name == name && option.IsOf(role)));
         }
       }
       CHECK(read.datasets.at("-").index == "/an index, {odd}");

@@ -31,7 +31,7 @@ TEST_CASE("each option is a flag of the roles that have it, with its help", "[fl
     AddOptionFlags(program, role, flags);
     const std::string help = program.Help();
     for (const Option& option : OptionTable()) {
-      CAPTURE(option.name);
+      CAPTURE(option.parameter.name);
       REQUIRE(program.Find(option.Flag()).has_value() == option.IsOf(role));
       if (option.IsOf(role)) CHECK_THAT(help, Catch::Contains(option.Help()));
     }

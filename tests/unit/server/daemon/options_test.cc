@@ -302,8 +302,8 @@ TEST_CASE("every option is on the page for operators, with its default", "[optio
   page << in.rdbuf();
   const std::string text = page.str();
   for (const Option& option : OptionTable()) {
-    CAPTURE(option.name);
-    const std::size_t at = text.find("`" + option.name + "`");
+    CAPTURE(option.parameter.name);
+    const std::size_t at = text.find("`" + option.parameter.name + "`");
     REQUIRE(at != std::string::npos);
     const std::string row = text.substr(at, text.find('\n', at) - at);
     if (option.otherwise.fixed) CHECK(row.find(option.otherwise.shown) != std::string::npos);

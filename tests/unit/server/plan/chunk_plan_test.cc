@@ -289,7 +289,7 @@ TEST_CASE("all chunks of an example that is dropped are dropped in their places"
   const std::string more = "shuffle: {}\nbatch: {size: 8, remainder: keep}\n";
   const auto whole = plans.MustCompile(Cut(10, 10) + more);
   const auto some = plans.MustCompile(Cut(10, 10) + more + "exclude: {examples: [3, 99]}\n");
-  CHECK(some->order_fingerprint() == whole->facts().order_fingerprint());
+  CHECK(some->facts().order_fingerprint() == whole->facts().order_fingerprint());
   const auto all = BatchesOf(*whole, 0);
   const auto left = BatchesOf(*some, 0);
   std::map<std::uint64_t, std::uint64_t> dropped;
@@ -324,8 +324,8 @@ TEST_CASE("the same lengths are measured once for every size of chunks", "[plan]
   const auto bucket =
       plans.MustCompile("batch: {bucket: {by: run.length, count: 2, size: 4}, remainder: keep}\n");
   CHECK(plans.measured() == 1);
-  CHECK_FALSE(one->fingerprint() == other->fingerprint());
-  CHECK_FALSE(one->order_fingerprint() == other->order_fingerprint());
+  CHECK_FALSE(one->facts().fingerprint() == other->facts().fingerprint());
+  CHECK_FALSE(one->facts().order_fingerprint() == other->facts().order_fingerprint());
 }
 
 TEST_CASE("chunks that do not overlap are what `step` left away means", "[plan][chunk]") {

@@ -129,7 +129,7 @@ void CompareThroughCache(const std::filesystem::path& golden) {
   const auto cached = with.Compile(source);
   REQUIRE(expected.ok());
   REQUIRE(cached.ok());
-  CHECK((*cached)->fingerprint() == (*expected)->fingerprint());
+  CHECK((*cached)->facts().fingerprint() == (*expected)->facts().fingerprint());
   std::vector<ExampleId> all;
   for (std::uint64_t id = 0; id < (*expected)->source()->examples(); ++id) all.emplace_back(id);
   const auto batch = (*expected)->BatchOf(all, 0, *(*expected)->NewScratch());

@@ -130,13 +130,13 @@ TEST_CASE("features and targets are named by the pipeline, and are part of its d
   CHECK(features.spec.inner == std::vector<std::uint64_t>{2});
   CHECK(features.rows == places[*(*batch)->Find("node")].rows);
   CHECK(places[*(*batch)->Find("target/y")].rows == 100);
-  CHECK(plan->facts().fingerprint() != world.MustCompile("{roots: train}")->fingerprint());
+  CHECK(plan->facts().fingerprint() != world.MustCompile("{roots: train}")->facts().fingerprint());
   // The order of the names means nothing, and null takes a key away.
   const auto named = [&](const std::string& names) {
-    return world.MustCompile("{roots: train}", "targets: " + names + "\n")->fingerprint();
+    return world.MustCompile("{roots: train}", "targets: " + names + "\n")->facts().fingerprint();
   };
   CHECK(named("[x, y]") == named("[y, x]"));
-  CHECK(named("null") == world.MustCompile("{roots: train}")->fingerprint());
+  CHECK(named("null") == world.MustCompile("{roots: train}")->facts().fingerprint());
   CHECK_THAT(world.Compile("{roots: train}", "features: [z]\n").status().message(),
              Catch::Contains("features: the dataset has no array node_feature/'z'; it has x"));
   CHECK_THAT(world.Compile("{roots: train}", "features: x\n").status().message(),
@@ -254,7 +254,7 @@ TEST_CASE("an expression over columns leaves examples out", "[graph_plan]") {
   CHECK(expected < 100);
   CHECK((*some)->counts().selected == expected);
   CHECK((*some)->counts().filtered == 100 - expected);
-  CHECK((*some)->order_fingerprint() != all->order_fingerprint());
+  CHECK((*some)->facts().order_fingerprint() != all->facts().order_fingerprint());
   // Floats, integers and constants are conditions too.
   CHECK((*where("{roots: train}", "degree * 0.0"))->counts().selected == 0);
   CHECK((*where("{roots: train}", "degree - degree"))->counts().selected == 0);
@@ -286,7 +286,7 @@ TEST_CASE("an override takes the features of a pipeline away", "[graph_plan]") {
   pipeline.overrides = {"features=null"};
   const auto plan = world.library->Compile(pipeline);
   REQUIRE(plan.ok());
-  CHECK((*plan)->facts().fingerprint() == world.MustCompile("{roots: train}")->fingerprint());
+  CHECK((*plan)->facts().fingerprint() == world.MustCompile("{roots: train}")->facts().fingerprint());
 }
 
 TEST_CASE("a hash split of roots goes by node", "[graph_plan]") {

@@ -225,8 +225,8 @@ TEST_CASE("an example that is excluded is dropped in its place", "[plan][exclude
   const std::string more = "shuffle: {}\nbatch: {size: 8, remainder: keep}\n";
   const auto whole = numbers.MustCompile(more);
   const auto some = numbers.MustCompile(more + "exclude: {examples: [299, 7, 8, 7]}\n");
-  CHECK(some->order_fingerprint() == whole->facts().order_fingerprint());
-  CHECK_FALSE(some->fingerprint() == whole->facts().fingerprint());
+  CHECK(some->facts().order_fingerprint() == whole->facts().order_fingerprint());
+  CHECK_FALSE(some->facts().fingerprint() == whole->facts().fingerprint());
   const StepArithmetic steps = *whole->facts().Steps(1);
   const auto some_scratch = some->NewScratch();
   const auto whole_scratch = whole->NewScratch();

@@ -266,11 +266,11 @@ TEST_CASE("a cursor of one form of order is refused by every other", "[plan][ord
       "shuffle: {seed: 2}\nbatch: {size: 8}\nbalance: {by: value, group: 4}\n",
       "shuffle: {seed: 2}\nbatch: {size: 8}\nbalance: {by: value, group: 5}\n"};
   for (const std::string& of : forms) {
-    const Fingerprint order = numbers.MustCompile(of)->order_fingerprint();
+    const Fingerprint order = numbers.MustCompile(of)->facts().order_fingerprint();
     const std::string cursor = Cursor{{{order, {1, 4}}}}.ToString();
     for (const std::string& at : forms) {
       CAPTURE(of, at);
-      const auto place = Cursor::PlaceIn(numbers.MustCompile(at)->order_fingerprint(), cursor);
+      const auto place = Cursor::PlaceIn(numbers.MustCompile(at)->facts().order_fingerprint(), cursor);
       CHECK(place.ok() == (of == at));
       if (of != at) CHECK(place.status().code() == StatusCode::kFailedPrecondition);
     }

@@ -113,8 +113,8 @@ TEST_CASE("another kind leaves the fingerprints of the product's pipelines alone
   PlanLibrary alone(options, MakeNullLogger());
   PipelineSource text;
   text.yaml = "millrace: 1\ndataset: c\nsource: definitions\nbatch: {size: 10, remainder: keep}\n";
-  CHECK((*alone.Compile(text))->fingerprint() ==
-        (*mixed.Compile("", "definitions", "c"))->fingerprint());
+  CHECK((*alone.Compile(text))->facts().fingerprint() ==
+        (*mixed.Compile("", "definitions", "c"))->facts().fingerprint());
   const Pipeline one = *alone.Parse(text);
   const Pipeline other = *mixed.library.Parse(text);
   for (const StageConfig& stage : one.stages()) {

@@ -155,7 +155,7 @@ TEST_CASE("what a plugin does, but not its order, changes with its files", "[plu
   plans.List();
   const auto after = plans.MustCompile("{python: 'plugin:Source'}");
   CHECK(OrderOf(*after) == OrderOf(*before));
-  CHECK(after->fingerprint() != before->fingerprint());
+  CHECK(after->facts().fingerprint() != before->facts().fingerprint());
 }
 
 TEST_CASE("a column is part of the order that reads it alone", "[plugin_plan]") {
@@ -358,7 +358,7 @@ TEST_CASE("options of a source stand beside its name in any order", "[plugin_pla
   PluginPlans plans;
   const std::string one = "{python: 'plugin:Source', args: {size: 5}, drop: [A, B], timeout: 7}";
   const std::string other = "{timeout: 7, drop: [B, A], args: {size: 5}, python: 'plugin:Source'}";
-  CHECK(plans.MustCompile(one)->fingerprint() == plans.MustCompile(other)->fingerprint());
+  CHECK(plans.MustCompile(one)->facts().fingerprint() == plans.MustCompile(other)->facts().fingerprint());
   CHECK_THAT(plans.ErrorOf("{args: {size: 5}}"), StartsWith("p.yaml:2:"));
   CHECK_THAT(plans.ErrorOf("{python: 'plugin:Source', sede: 3}"), Contains("sede"));
   CHECK_THAT(plans.ErrorOf("{python: 'plugin.Source'}"), Contains("module:name"));

@@ -72,7 +72,8 @@ class RecordPlans {
 RecordPlans GeneratedRecords() {
   return RecordPlans([](const std::filesystem::path& dir) {
     GenerateRequest request;
-    request.numbers = {{"records", 100}, {"files", 3}, {"floats", 9}};
+    request.params = Params(
+        {{"records", std::int64_t{100}}, {"files", std::int64_t{3}}, {"floats", std::int64_t{9}}});
     REQUIRE(GenerateRecords(dir, request).ok());
   });
 }
@@ -432,8 +433,8 @@ TEST_CASE("a cursor over records stays good if bad ones are dropped from now on"
   RecordPlans plans = NumberFiles();
   const auto plain = plans.MustCompile(kScores);
   const auto drops = plans.MustCompile("{records: {s: int64}, on_error: drop}");
-  CHECK(plain->fingerprint() != drops->fingerprint());
-  CHECK(plain->order_fingerprint() == drops->order_fingerprint());
+  CHECK(plain->facts().fingerprint() != drops->facts().fingerprint());
+  CHECK(plain->facts().order_fingerprint() == drops->facts().order_fingerprint());
   CHECK(plans.MustCompile(kScores) == plain);
 }
 

@@ -84,7 +84,8 @@ class SlicedWorld {
                                          .graphs = 10};
     REQUIRE(GenerateGraph(dir_ / "g", graph, &report).ok());
     GenerateRequest records;
-    records.numbers = {{"records", 60}, {"files", 3}, {"floats", 9}};
+    records.params = Params(
+        {{"records", std::int64_t{60}}, {"files", std::int64_t{3}}, {"floats", std::int64_t{9}}});
     std::filesystem::create_directories(dir_ / "r");
     REQUIRE(GenerateRecords(dir_ / "r", records).ok());
     WriteFixture(dir_ / "c", SampleFile("a.bin"));
@@ -127,7 +128,8 @@ const std::vector<std::size_t> kSliceSizes = {1, 2, 3, 7, 10, 60};
 TEST_CASE("batches in slices have the bytes of one thread, for every source", "[slices]") {
   const SlicedWorld world;
   for (const std::string& source :
-       {std::string("dataset: n\nsource: numbers\n"), std::string("dataset: c\nsource: proof_states\n"),
+       {std::string("dataset: n\nsource: numbers\n"),
+        std::string("dataset: c\nsource: proof_states\n"),
         std::string("dataset: c\nsource: definitions\n"),
         std::string("dataset: g\nsource: {roots: train}\nfeatures: [x]\ntargets: [y]\n"),
         std::string("dataset: g\nsource: {graphs: small}\nfeatures: [x]\n"),
@@ -144,10 +146,10 @@ TEST_CASE("batches in slices have the bytes of one thread, for every source", "[
 TEST_CASE("dropped and excluded rows stay where they are in a batch of slices", "[slices]") {
   const SlicedWorld world;
   const std::string exclude = "exclude: {examples: [2, 9, 30, 31, 59]}\nshuffle: {seed: 1}\n";
-  CHECK(CheckSlices(*world.Compiled("dataset: n\nsource: runs\n" + exclude + kTenRows), 10, kSliceSizes) ==
-        14);
+  CHECK(CheckSlices(*world.Compiled("dataset: n\nsource: runs\n" + exclude + kTenRows), 10,
+                    kSliceSizes) == 14);
   CHECK(CheckSlices(*world.Compiled("source: {python: \"plugin:Source\", drop: [LookupError]}\n" +
-                                kTenRows),
+                                    kTenRows),
                     10, {1, 3, 10}) == 12);
 }
 
@@ -156,11 +158,12 @@ TEST_CASE("chunks of an example may be in several slices", "[slices][chunk]") {
   const std::string chunks =
       "dataset: n\nsource: runs\nchunk: {tensor: run, size: 7, step: 5}\nshuffle: {seed: 2}\n";
   CheckSlices(*world.Compiled(chunks + kTenRows), 25, {1, 2, 7, 25}, 1);
-  CheckSlices(*world.Compiled(chunks +
-                          "tensors:\n  drawn: {python: \"plugin:noise\", inputs: {n: value}, type: "
-                          "int64}\noutput: [run, drawn]\n" +
-                          kTenRows),
-              100, {9, 64}, 1);
+  CheckSlices(
+      *world.Compiled(chunks +
+                      "tensors:\n  drawn: {python: \"plugin:noise\", inputs: {n: value}, type: "
+                      "int64}\noutput: [run, drawn]\n" +
+                      kTenRows),
+      100, {9, 64}, 1);
 }
 
 TEST_CASE("batches of a bucket have their bound, and any number of rows, in slices",
@@ -180,8 +183,8 @@ TEST_CASE("a mix, whose branches pass over their examples within a batch, is bui
   const SlicedWorld world;
   const std::string mix = "mix: {weights: {n: 1, m: 1}, epoch: {of: n}}\n" + kTenRows;
   CheckSlices(*world.Compiled("branches:\n  n: {dataset: n, source: numbers, shuffle: {seed: 3}}\n"
-                          "  m: {dataset: m, source: numbers, shuffle: {seed: 3}}\n" +
-                          mix),
+                              "  m: {dataset: m, source: numbers, shuffle: {seed: 3}}\n" +
+                              mix),
               10, kSliceSizes);
   const auto drawn = world.Compiled(
       "branches:\n  n: {source: {python: \"plugin:Source\", drop: [LookupError]}}\n"
@@ -196,7 +199,7 @@ TEST_CASE("functions are called for the rows of a slice, but not one that sees a
   const SlicedWorld world;
   const auto with = [&](const std::string& tensors, const std::string& outputs) {
     return world.Compiled("dataset: n\nsource: runs\ntensors:\n" + tensors + "output: [" + outputs +
-                      "]\nshuffle: {seed: 2}\n" + kTenRows);
+                          "]\nshuffle: {seed: 2}\n" + kTenRows);
   };
   const auto plan = with(
       "  twice: {python: \"plugin:double\", inputs: {x: run}, type: \"int64[*]\"}\n"
@@ -225,9 +228,10 @@ TEST_CASE("a cache takes and gives the rows of slices", "[slices][cached]") {
 
 TEST_CASE("merged batches are not built in slices", "[slices][neighbors]") {
   const SlicedWorld world;
-  CHECK_FALSE(world.Compiled("dataset: g\nsource: {roots: train}\n"
-                         "closure: {kind: neighbors, fanout: [3, 2]}\n" +
-                         kTenRows)
+  CHECK_FALSE(world
+                  .Compiled("dataset: g\nsource: {roots: train}\n"
+                            "closure: {kind: neighbors, fanout: [3, 2]}\n" +
+                            kTenRows)
                   ->by_row());
 }
 

@@ -91,7 +91,9 @@ TEST_CASE("a kind makes up a dataset of the numbers given, and is one of its own
   const auto coq = *Kinds().Named("coq");
   std::uint64_t done = 0;
   GenerateRequest request;
-  request.numbers = {{"nodes", 1000}, {"proof-states", 0}, {"threads", 1}};
+  request.params = Params({{"nodes", std::int64_t{1000}},
+                           {"proof-states", std::int64_t{0}},
+                           {"threads", std::int64_t{1}}});
   request.progress = [&done](std::uint64_t nodes, std::uint64_t total) {
     done += nodes;
     CHECK(total == 1000);
@@ -106,7 +108,7 @@ TEST_CASE("a kind makes up a dataset of the numbers given, and is one of its own
 
 TEST_CASE("a kind that makes up no datasets says so", "[kinds]") {
   const auto marked = *Kinds().Named("marked");
-  CHECK(marked->generate_options().empty());
+  CHECK(marked->generate_parameters().empty());
   CHECK(marked->Generate("/", {}).status() ==
         Unimplemented("datasets of kind marked cannot be made up"));
 }

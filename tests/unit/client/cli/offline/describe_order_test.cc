@@ -57,15 +57,15 @@ TEST_CASE("inspect shows how evenly the ranks of a step are loaded", "[inspect][
   for (std::int64_t i = 0; i < 64; ++i) numbers.push_back(i < 32 ? 100 : 0);
   const std::string batch = "batch: {size: 8}\n";
   const auto balanced = PlanOver(numbers, batch + "balance: {by: value, group: 8}\n");
-  CHECK(DescribeBalance(balanced->planned_order(), *balanced->Steps(4)) ==
+  CHECK(DescribeBalance(balanced->planned_order(), *balanced->facts().Steps(4)) ==
         "largest rank   1.000 of the mean rank of a step, on average; 1.000 at worst of 2 steps\n");
   // One by one, the first four batches have everything.
   const auto alone = PlanOver(numbers, batch + "balance: {by: value, group: 1}\n");
-  CHECK(DescribeBalance(alone->planned_order(), *alone->Steps(8)) ==
+  CHECK(DescribeBalance(alone->planned_order(), *alone->facts().Steps(8)) ==
         "largest rank   2.000 of the mean rank of a step, on average; 2.000 at worst of 1 steps\n");
-  CHECK(DescribeBalance(alone->planned_order(), *alone->Steps(1)).empty());
+  CHECK(DescribeBalance(alone->planned_order(), *alone->facts().Steps(1)).empty());
   const auto plain = PlanOver(numbers, batch);
-  CHECK(DescribeBalance(plain->planned_order(), *plain->Steps(4)).empty());
+  CHECK(DescribeBalance(plain->planned_order(), *plain->facts().Steps(4)).empty());
 }
 
 TEST_CASE("inspect counts what the buckets of an epoch cut", "[inspect][bucket]") {

@@ -246,8 +246,8 @@ TEST_CASE("an excluded file's examples, and those that would read it, are droppe
   }
   // In b, only the constant is dropped whose term names a constructor of a.
   CHECK(dropped == Numbers{0, 1, 2, 3, 5});
-  CHECK(plan->facts().order_fingerprint() == all->order_fingerprint());
-  CHECK(plan->facts().fingerprint() != all->fingerprint());
+  CHECK(plan->facts().order_fingerprint() == all->facts().order_fingerprint());
+  CHECK(plan->facts().fingerprint() != all->facts().fingerprint());
   const auto scratch = all->NewScratch();
   const auto failed = all->Batch(0, {0, 8}, *scratch);
   CHECK(failed.status().code() == StatusCode::kDataLoss);

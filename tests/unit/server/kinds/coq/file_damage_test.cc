@@ -271,7 +271,7 @@ TEST_CASE("files in doubt are hashed in turn, so many bytes a look and no less t
   std::size_t settled = 0;
   for (int look = 0; look < 6; ++look) {
     Touch(dir / "a");
-    for (std::uint32_t f = 0; f < 3; ++f) doubts.Look(f, files[f]);
+    for (std::uint32_t f = 0; f < 3; ++f) doubts.Check(f, files[f]);
     settled += doubts
                    .Reconcile([&](std::uint32_t number, const MappedFile&) {
                      hashed.push_back(number);

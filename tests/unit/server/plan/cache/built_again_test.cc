@@ -231,7 +231,7 @@ TEST_CASE("jobs with and without a cache each get what they ask for", "[cached]"
   const auto without = library.Compile(world.Text(""));
   const auto with = library.Compile(world.Text("cache: {examples: memory}\n"));
   REQUIRE(with.ok());
-  CHECK((*with)->fingerprint() == (*without)->fingerprint());
+  CHECK((*with)->facts().fingerprint() == (*without)->facts().fingerprint());
   const std::uint64_t hits = world.kept->stats().cache.memory.hits;
   CHECK(Same(TwoEpochs(**without), TwoEpochs(**with)));
   CHECK(world.kept->stats().cache.memory.hits == hits + 18);

@@ -173,8 +173,8 @@ TEST_CASE("the page of tensors describes every operation and every parameter", "
     INFO(parameter.name);
     CHECK_THAT(text, Catch::Contains("`" + parameter.name));
     for (const std::string& word : parameter.allowed) CHECK_THAT(text, Catch::Contains(word));
-    if (parameter.default_value) {
-      CHECK_THAT(text, Catch::Contains(FormatParamValue(parameter, *parameter.default_value)));
+    if (parameter.has_default()) {
+      CHECK_THAT(text, Catch::Contains(FormatParamValue(parameter, parameter.default_value)));
     }
     if (parameter.max && parameter.types.front() == ParamType::kInt) {
       CHECK_THAT(text, Catch::Contains(fmt::format("{} to {}", *parameter.min, *parameter.max)));

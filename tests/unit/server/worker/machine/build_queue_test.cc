@@ -264,6 +264,20 @@ TEST_CASE("a step that comes with other examples is another batch", "[build_queu
   CHECK(queue.TakeToSend(1));
 }
 
+TEST_CASE("a batch that was withdrawn and does not fit is not kept for a twin", "[build_queue]") {
+  BuildQueue queue(500);
+  for (const std::uint64_t twin : {1, 3}) queue.AddStream(twin, "plan", "f", {2, 1});
+  REQUIRE(queue.SetWants(1, Wants(0, {{0, 1}}, 10'000)).ok());
+  REQUIRE(queue.SetWants(3, Wants(0, {}, 10'000)).ok());
+  const auto task = queue.Next();
+  REQUIRE(task.has_value());
+  REQUIRE(queue.SetWants(1, Wants(0, {}, 10'000)).ok());
+  BuildBytes(queue, *task, 600);
+  CHECK(queue.built_bytes() == 0);
+  CHECK(queue.kept_bytes() == 0);
+  CHECK(queue.remembered() == 0);
+}
+
 TEST_CASE("bounds hold through any history", "[build_queue]") {
   // Batches that are built and not sent exceed the budget by at most one batch for each builder and
   // one for each stream. With those that are kept they fit, or none is kept. No batch is built
