@@ -142,7 +142,7 @@ OperationType PythonOperation() {
       {
           .name = "args",
           .types = {ParamType::kTree},
-          .default_value = std::string("{}"),
+          .default_value = ParamTree{"{}"},
           .help = "further arguments, by their names",
       },
       {

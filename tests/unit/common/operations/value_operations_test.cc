@@ -147,7 +147,7 @@ TEST_CASE("squeeze, shape, scale and dtype come in this order", "[operations]") 
                 {{"dtype", kFloat32}, {"squeeze", true}}) ==
         "out: squeeze: expected a last fixed axis of extent 1, got uint8[batch, 2]");
   CHECK(ErrorOf("cast", {x}, {{"dtype", kFloat32}, {"size", std::int64_t{1}}}) ==
-        "out: size: the operation has no such parameter");
+        "out: size: there is no such parameter");
 }
 
 TEST_CASE("a scale may be any number of the type that it is computed in", "[operations]") {

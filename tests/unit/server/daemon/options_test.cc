@@ -74,7 +74,7 @@ TEST_CASE("memory has units, a least, and at most what the host has", "[options]
   CHECK(ErrorOfOption("memory_limit", "3 apples") ==
         "option memory_limit: expected bytes, such as 4096, 300MB or 4GiB, got '3 apples'");
   CHECK(ErrorOfOption("memory_limit", "16777215") ==
-        "option memory_limit: expected at least 16MiB, got '16777215'");
+        "option memory_limit: expected a number of bytes of at least 16MiB, got '16777215'");
   CHECK(ErrorOfOption("memory_limit", "1GiB") ==
         "option memory_limit: expected at most the machine's 1000000000 bytes, got '1GiB'");
 }
@@ -99,7 +99,7 @@ TEST_CASE("a switch is true or false", "[options]") {
 TEST_CASE("a log level is one of five, and a mistyped one has a suggestion", "[options]") {
   CHECK(Make({{"log_level", "off"}})->log_level == LogLevel::kOff);
   CHECK(ErrorOfOption("log_level", "warnin") ==
-        "option log_level: expected debug, info, warning, error or off, got 'warnin' (did you mean "
+        "option log_level: expected one of debug, info, warning, error, off, got 'warnin' (did you mean "
         "warning?)");
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("a default beyond the bounds is refused as if it were given", "[option
   HostLimits host = SomeHost();
   host.memory_bytes = 10 << 20;
   CHECK(ErrorOf(MakeOptions(Role::kServe, Given({}), host, ProductKinds())) ==
-        "option memory_limit: expected at least 16MiB, got '8388608'");
+        "option memory_limit: expected a number of bytes of at least 16MiB, got '8388608'");
 }
 
 TEST_CASE("an error says where the text was given", "[options]") {

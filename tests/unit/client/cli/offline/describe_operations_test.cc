@@ -37,7 +37,7 @@ TEST_CASE("inspect prints help of every operation and its parameters", "[inspect
       CHECK_THAT(text, Catch::Contains("  " + parameter.name + ": " + parameter.help));
     }
   }
-  CHECK_THAT(text, Catch::Contains("      msb, lsb; default msb\n"));
+  CHECK_THAT(text, Catch::Contains("      one of msb, lsb; default msb\n"));
   CHECK_THAT(text, Catch::Contains("cast (reads one tensor, version 1): the values converted to "
                                    "dtype\n  dtype: then converts the values\n"));
   CHECK_THAT(text, Catch::Contains("; required\n"));

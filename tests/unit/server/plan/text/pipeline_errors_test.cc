@@ -49,7 +49,7 @@ TEST_CASE("a value of the wrong type is refused", "[pipeline]") {
   CHECK(ErrorOf(Minimal("exclude: {files: a.bin}\n")).find("expected a list of texts") !=
         std::string::npos);
   CHECK(ErrorOf(Minimal("split: {method: file_prefix, prefixes: [a, b]}\n"))
-            .starts_with("p.yaml:5:41: split.prefixes: expected a list of lists of names"));
+            .starts_with("p.yaml:5:41: split.prefixes: expected a list of lists of texts"));
   CHECK(ErrorOf(Minimal("split: {method: hash, proportions: []}\n")).starts_with("p.yaml:5:36:"));
   CHECK(ErrorOf(Minimal("split: {method: hash, proportions: [9, 1], take: []}\n"))
             .starts_with("p.yaml:5:50:"));

@@ -261,21 +261,21 @@ TEST_CASE("a wrong value of a definition names what is expected and what was fou
     return ErrorOf(Minimal("tensors:\n  a: {" + definition + "}\n"));
   };
   CHECK(error("bits: d, order: lbs") ==
-        "p.yaml:6:23: tensors.a.order: expected msb, lsb, got 'lbs' (did you mean lsb?)");
+        "p.yaml:6:23: tensors.a.order: expected one of msb, lsb, got 'lbs' (did you mean lsb?)");
   CHECK(error("one_hot: d, depth: 0") ==
         "p.yaml:6:26: tensors.a.depth: expected an integer from 1 to 2147483647, got '0'");
   CHECK(error("one_hot: d, depth: 1.0").starts_with("p.yaml:6:26: tensors.a.depth: expected an"));
   CHECK(error("take: d, axis: 1, index: [0, 1.5]") ==
         "p.yaml:6:36: tensors.a.index: expected a list of integers such as [9, 1], or an integer, got '1.5'");
   CHECK(error("slice: d, range: [0]") ==
-        "p.yaml:6:24: tensors.a.range: expected a list of 2 integers, got a list");
+        "p.yaml:6:24: tensors.a.range: expected a list of 2 integers such as [9, 1], got a list");
   CHECK(error("cast: d, dtype: float") ==
-        "p.yaml:6:23: tensors.a.dtype: expected uint8, uint16, uint32, uint64, int8, int16, "
+        "p.yaml:6:23: tensors.a.dtype: expected one of uint8, uint16, uint32, uint64, int8, int16, "
         "int32, int64, bool, float16, bfloat16, float32, float64, got 'float' (did you mean "
         "float16?)");
   CHECK(error("cast: d, dtype: int8, squeeze: 1") ==
         "p.yaml:6:38: tensors.a.squeeze: expected true or false, got '1'");
-  CHECK(error("cast: d, dtype: null").starts_with("p.yaml:6:23: tensors.a.dtype: expected uint8"));
+  CHECK(error("cast: d, dtype: null").starts_with("p.yaml:6:23: tensors.a.dtype: expected one of uint8"));
   CHECK(error("bits: d, at: device") ==
         "p.yaml:6:20: tensors.a.at: expected worker or consumer, got 'device'");
   CHECK(error("lookup: d, table: t, at: consumer") ==
@@ -313,7 +313,7 @@ TEST_CASE("a required key that is missing in the end is named", "[tensors]") {
   const std::string file =
       Minimal("tensors:\n  a: {cast: d}\nvariants: {v: {tensors.a.dtype: int8}}\n");
   CHECK(ErrorOf(file).starts_with(
-      "p.yaml:6:3: the key tensors.a.dtype is missing; expected uint8, "));
+      "p.yaml:6:3: the key tensors.a.dtype is missing; expected one of uint8, "));
   CHECK(MustParse(file, "v").tensors().definitions.size() == 1);
 }
 
