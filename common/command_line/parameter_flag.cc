@@ -10,6 +10,8 @@ namespace millrace {
 std::string TypeNameOf(const Parameter& parameter) {
   if (!parameter.allowed.empty()) return fmt::format("{{{}}}", fmt::join(parameter.allowed, "|"));
   switch (parameter.types.front()) {
+    case ParamType::kBool:
+      return "true|false";
     case ParamType::kText:
       return "TEXT";
     case ParamType::kBytes:

@@ -1,5 +1,6 @@
 #include "server/daemon/option_flags.h"
 
+#include "common/command_line/parameter_flag.h"
 #include "server/daemon/option_table.h"
 
 namespace millrace {
@@ -25,7 +26,7 @@ void AddOptionFlags(CommandLine& command, Role role, OptionFlags& flags) {
       flags.texts.values[name] = {may_stand_alone && value.empty() ? "true" : value, ""};
     };
     CommandOption flag = command.AddOption(option.Flag(), set, option.Help());
-    flag.TakeLast();
+    flag.TakeLast().TypeName(TypeNameOf(option.parameter));
     if (may_stand_alone) flag.MayStandAlone();
   }
 }

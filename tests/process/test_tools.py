@@ -329,7 +329,7 @@ def test_a_graph_is_made_up_by_the_model_that_is_named():
                      "node_feature/y", "roots/test"):
             check(part in out, f"no '{part}' in {out}")
         for options, message in (
-                (["--model", "other"], "--model: other not in {power-law,rmat}"),
+                (["--model", "other"], "--model: expected one of power-law, rmat, got 'other'"),
                 (["--model", "rmat", "--graphs", 3], "--graphs: model rmat has no such option"),
                 (["--edges", 3], "--edges: model power-law has no such option")):
             code, out, err = run("generate", "--kind", "graph", f"{folder}/no", *options)

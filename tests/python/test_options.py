@@ -40,7 +40,7 @@ FROM_1 = "an integer from 1 to "
     ({"index_dtype": None}, "index_dtype: expected one of int32, int64, got None"),
     ({"index_dtype": "int16"}, "index_dtype: expected one of int32, int64, got 'int16'"),
     ({"compression": "gzip"}, "compression: expected one of zstd, lz4, off, got 'gzip'"),
-    ({"compression": None}, "compression: expected a text, got None"),
+    ({"compression": None}, "compression: expected one of zstd, lz4, off, got None"),
     ({"any_start": 1}, "any_start: expected True or False, got 1"),
     ({"packed": "yes"}, "packed: expected True or False, got 'yes'"),
     ({"log_level": ["x"] * 99}, "log_level: expected a text, got something of type list"),
