@@ -8,7 +8,6 @@
 #include "common/base/hash.h"
 #include "common/base/json_text.h"
 #include "common/parameters/parameter.h"
-#include "common/parameters/parameter.h"
 #include "server/plan/text/mix_text.h"
 #include "server/plan/text/pipeline.h"
 

@@ -8,9 +8,8 @@
 #include <fmt/ranges.h>
 
 #include "common/base/suggestion.h"
+#include "common/parameters/parameter.h"
 #include "common/tensor/tensor_word.h"
-#include "common/parameters/parameter.h"
-#include "common/parameters/parameter.h"
 #include "server/plan/text/pipeline_parser.h"
 #include "server/plan/text/tensor_keys.h"
 

@@ -14,7 +14,6 @@
 #include "server/plan/text/tensor_keys.h"
 #include "server/source/tensors_part.h"
 #include "server/yaml/read_parameter.h"
-#include "server/yaml/read_parameter.h"
 
 namespace millrace {
 namespace {

@@ -12,7 +12,6 @@
 #include "common/tensor/tensor_word.h"
 #include "server/plan/text/tensor_keys.h"
 #include "server/yaml/read_parameter.h"
-#include "server/yaml/read_parameter.h"
 
 namespace millrace {
 namespace {

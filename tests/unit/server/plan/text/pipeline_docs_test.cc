@@ -10,7 +10,6 @@
 #include "common/operations/pad.h"
 #include "server/plan/text/canonical.h"
 #include "server/yaml/read_parameter.h"
-#include "server/yaml/read_parameter.h"
 #include "tests/unit/server/plan/text/pipeline_text.h"
 
 namespace millrace::test {
