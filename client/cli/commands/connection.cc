@@ -40,9 +40,17 @@ Status WatchOn(Connector& connector, const std::string& address, double period_s
                const std::function<void(const v1::ServiceStatus&)>& on_status,
                const std::function<bool(const Status&)>& on_error, const std::stop_token& stop) {
   const std::chrono::duration<double> pause(std::min(period_seconds, kLongestPauseSeconds));
+  bool first = true;
+  const auto note = [&](const v1::ServiceStatus& status) {
+    first = false;
+    on_status(status);
+  };
   while (!stop.stop_requested()) {
-    const Status end = connector.WatchStatus(address, period_seconds, on_status, stop);
+    const Status end = connector.WatchStatus(address, period_seconds, note, stop);
     if (end.ok()) continue;
+    // A look opens one connection, so only the next look finds why a handshake failed. A caller
+    // that goes on at the first error would never hear of it.
+    if (std::exchange(first, false) && end.code() == StatusCode::kUnavailable) continue;
     if (!on_error(end)) return end;
     WaitUnlessStopped(stop, pause);
   }
