@@ -121,13 +121,9 @@ Status SessionOption::Set(const ParamValue& value, SessionOptions& options) cons
 }
 
 Status SessionOption::SetText(const std::string& text, SessionOptions& options) const {
-  const Result<ParamValue> value = ReadText(parameter, text);
-  if (!value.ok()) {
-    const Status& status = value.status();
-    return status.message().starts_with("expected ") ? status.WithContext(parameter.name) : status;
-  }
-  member.Set(*value, options);
-  return OkStatus();
+  const Result<ParamValue> value = ParseText(parameter, text);
+  if (!value.ok()) return value.status().WithContext(parameter.name);
+  return Set(*value, options);
 }
 
 const SessionOption& FindSessionOption(std::string_view name) {

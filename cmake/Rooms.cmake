@@ -113,7 +113,7 @@ set_source_files_properties(common/batch/batch_writer.cc ${kernels} PROPERTIES
 # Converts between values of the wire and values of the program, each pair in one place. Code that
 # decides needs these conversions, but no network.
 millrace_module(convert common/transport/convert PURE
-  MODULES base parameters epoch operations compression batch_layout tune proto)
+  MODULES base epoch operations compression batch_layout tune proto)
 
 # Streams of messages.
 millrace_module(transport common/transport
@@ -244,9 +244,9 @@ millrace_module(plan_mix server/plan/mix
 
 # Plans, and the stages that they are made of, one file each.
 millrace_module(plan server/plan
-  MODULES base parameters system epoch tensor operations batch_layout batch operands proto convert files
-          sampling plugin source plan_facts plan_text plan_cache plan_columns plan_order plan_tensors
-          plan_mix
+  MODULES base system epoch tensor operations batch_layout batch operands proto convert
+          files sampling plugin source plan_facts plan_text plan_cache plan_columns plan_order
+          plan_tensors plan_mix
   HOT plan.cc)
 
 # --- Kinds of datasets ---------------------------------------------------------------------------
@@ -265,8 +265,8 @@ millrace_module(coq_generator server/kinds/coq/generator
 
 # Coq datasets: proof states and definitions.
 millrace_module(kind_coq server/kinds/coq OWN_HOT_LIBRARY
-  MODULES base parameters system batch_layout batch proto convert files sampling source coq_scan coq_index
-          coq_generator
+  MODULES base parameters system batch_layout batch proto convert files sampling source coq_scan
+          coq_index coq_generator
   HOT context_table.cc coq_definitions.cc coq_proof_states.cc coq_view.cc edges.cc example_table.cc)
 # Two neighbouring words are not worth a vector here: the loop of the closure waits for single
 # words, and packing them costs more than it saves.
@@ -289,8 +289,8 @@ millrace_module(graph_generator server/kinds/graph/generator
 
 # Graph datasets: roots with their closures or neighbourhoods, and whole small graphs.
 millrace_module(kind_graph server/kinds/graph
-  MODULES base parameters json system tensor operations batch_layout batch proto convert files sampling source
-          graph_format graph_generator
+  MODULES base parameters json system tensor operations batch_layout batch proto convert files
+          sampling source graph_format graph_generator
   LIBRARIES fmt::fmt
   HOT gathered_arrays.cc graph_view.cc neighbor_source.cc root_source.cc small_graph_source.cc)
 
@@ -313,15 +313,15 @@ millrace_module(records_generator server/kinds/records/generator
 
 # Datasets of records.
 millrace_module(kind_records server/kinds/records
-  MODULES base parameters json system tensor batch_layout batch files source records_format records_index
-          records_generator
+  MODULES base json system tensor batch_layout batch files source records_format
+          records_index records_generator
   LIBRARIES fmt::fmt
   HOT record_rows.cc records_dataset.cc records_source.cc walked_groups.cc)
 
 # A plugin, or a folder that a plugin reads, as a dataset.
 millrace_module(kind_python server/kinds/python
-  MODULES base parameters system tensor batch_layout batch files plugin_files plugin_reply plugin_process
-          plugin source
+  MODULES base system tensor batch_layout batch files plugin_files plugin_reply
+          plugin_process plugin source
   LIBRARIES fmt::fmt)
 
 # --- Decisions of a process ----------------------------------------------------------------------
@@ -353,10 +353,10 @@ millrace_floor(server/daemon client)
 
 # The parts of a daemon, and the code that puts them together.
 millrace_module(daemon server/daemon
-  MODULES base parameters command_line system access security access_file convert transport transport_grpc
-          transport_shm yaml state_sqlite state_etcd source plugin_files plugin_process plugin
-          kind_python plan_facts plan_columns plan_text plan dispatcher_machine
-          dispatcher_service worker_service web)
+  MODULES base parameters command_line system access security access_file convert transport
+          transport_grpc transport_shm yaml state_sqlite state_etcd source plugin_files
+          plugin_process plugin kind_python plan_facts plan_columns plan_text plan
+          dispatcher_machine dispatcher_service worker_service web)
 
 # The GPU as an accelerator.
 if(MILLRACE_CUDA_FOUND)
@@ -370,7 +370,8 @@ millrace_module(session_machine client/session/machine MACHINE
 
 # The header that programs include: client/session.h.
 millrace_module(client_api client
-  MODULES base parameters system epoch operations compression batch_layout batch expand session_machine)
+  MODULES base parameters system epoch operations compression batch_layout batch expand
+          session_machine)
 
 # The devices to which batches are delivered: the host, or a GPU.
 set(alone "")
@@ -386,8 +387,8 @@ endif()
 
 # A session's threads, streams and memory.
 millrace_module(session_run client/session/run
-  MODULES base parameters system security epoch operations compression batch_layout batch expand proto convert
-          transport transport_grpc transport_shm session_machine client_api device)
+  MODULES base system security epoch operations compression batch_layout batch expand
+          proto convert transport transport_grpc transport_shm session_machine client_api device)
 
 # Draws pictures of examples.
 millrace_module(viz client/viz)
@@ -424,9 +425,9 @@ millrace_module(cli_size client/cli/size PURE MODULES base json LIBRARIES fmt::f
 
 # The parts of commands that need no server.
 millrace_module(cli_offline client/cli/offline
-  MODULES base parameters command_line json system epoch tensor operations batch_layout batch operands expand
-          files plugin_process plugin source plan_order plan_tensors plan_text plan catalog local
-          cli cli_size)
+  MODULES base parameters command_line json system epoch tensor operations batch_layout batch
+          operands expand files plugin_process plugin source plan_order plan_tensors plan_text plan
+          catalog local cli cli_size)
 
 # The text that `millrace top` and `millrace status` show.
 millrace_module(cli_top client/cli/top MODULES base system tune proto convert cli)
@@ -436,10 +437,10 @@ millrace_module(cli_trace client/cli/trace MODULES base system epoch proto conve
 
 # The commands of `millrace`, one file each.
 millrace_module(cli_commands client/cli/commands
-  MODULES base parameters command_line json system access security tensor operations batch_layout batch expand
-          convert transport transport_grpc files plugin_process plugin source coq_index kind_coq
-          kind_python plan_order plan_tensors plan catalog client_api viz client_coq cli cli_consume
-          cli_size cli_offline cli_top cli_trace)
+  MODULES base parameters command_line json system access security tensor operations batch_layout
+          batch expand convert transport transport_grpc files plugin_process plugin source coq_index
+          kind_coq kind_python plan_order plan_tensors plan catalog client_api viz client_coq cli
+          cli_consume cli_size cli_offline cli_top cli_trace)
 
 # The programs.
 add_executable(millraced server/main.cc)

@@ -34,7 +34,8 @@ Status LocalReader::Attach(const Interrupt& /*interrupt*/) {
   MILLRACE_ASSIGN_OR_RETURN(steps_, plan_->facts().Steps(options_.world_size));
   Position wanted;
   if (!options_.cursor.empty()) {
-    MILLRACE_ASSIGN_OR_RETURN(wanted, Cursor::PlaceIn(plan_->facts().order_fingerprint(), options_.cursor));
+    MILLRACE_ASSIGN_OR_RETURN(wanted,
+                              Cursor::PlaceIn(plan_->facts().order_fingerprint(), options_.cursor));
   }
   client::Admission admission;
   admission.fingerprint = plan_->facts().fingerprint();

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kDay = 86400;
+constexpr std::int64_t kDay = 86400;
 
 OptionDefault Fixed(const std::string& text) {
   return {text, [text](const HostLimits&) { return text; }, true};

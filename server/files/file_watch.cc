@@ -55,18 +55,18 @@ FileNews FileWatch::Check(const std::stop_token& stop) const {
       replaced.emplace(number, std::move(change.what));
     }
   }
-  const std::vector<SuspectFiles::Verdict> verdicts =
+  const std::vector<FileVerdict> verdicts =
       suspects_.Reconcile([&](std::uint32_t number, const MappedFile& file) {
         return CompareBytes(number, file, stop).WithContext("was written to while it was in use");
       });
-  for (const SuspectFiles::Verdict& verdict : verdicts) {
+  for (const FileVerdict& verdict : verdicts) {
     if (!verdict.status.ok()) damaged.insert(verdict.number);
   }
-  const std::vector<Verdict> more = CheckMore(damaged, stop, news);
+  const std::vector<FileVerdict> more = CheckMore(damaged, stop, news);
 
   MutexLock lock(mutex_);
-  for (const Verdict& verdict : more) Note(verdict.number, verdict.status.message());
-  for (const SuspectFiles::Verdict& verdict : verdicts) {
+  for (const FileVerdict& verdict : more) Note(verdict.number, verdict.status.message());
+  for (const FileVerdict& verdict : verdicts) {
     if (verdict.status.ok()) {
       news.touched.push_back(NameOf(verdict.number));
     } else {

@@ -46,10 +46,6 @@ class FileWatch {
 
  protected:
   using Files = std::map<std::uint32_t, const MappedFile*>;
-  struct Verdict {
-    std::uint32_t number;
-    Status status;  // why the file is not what it should be
-  };
 
   /// The mapped files by number. They stay as long as this object. Called without a lock held.
   virtual Files MappedNow() const = 0;
@@ -57,10 +53,11 @@ class FileWatch {
   /// Whether the mapped bytes are as expected. Cancelled if `stop` is requested.
   virtual Status CompareBytes(std::uint32_t number, const MappedFile& file,
                               const std::stop_token& stop) const = 0;
-  /// Looks for damage of another kind, in files that are not known to be damaged. Called by one
-  /// thread at a time, at each Check.
-  virtual std::vector<Verdict> CheckMore(const std::set<std::uint32_t>& /*damaged*/,
-                                         const std::stop_token& /*stop*/, FileNews& /*news*/) const {
+  /// Looks for damage of another kind, in files that are not known to be damaged, and returns
+  /// the damaged ones. Called by one thread at a time, at each Check.
+  virtual std::vector<FileVerdict> CheckMore(const std::set<std::uint32_t>& /*damaged*/,
+                                             const std::stop_token& /*stop*/,
+                                             FileNews& /*news*/) const {
     return {};
   }
 

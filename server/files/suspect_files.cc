@@ -31,7 +31,8 @@ Status HashesTo(const Digest128& expected, const MappedFile& file, const std::st
 
 FileChange SuspectFiles::Check(std::uint32_t number, const MappedFile& file) {
   const auto known = suspects_.find(number);
-  FileChange change = file.ChangeFrom(known == suspects_.end() ? file.identity() : known->second.known);
+  FileChange change =
+      file.ChangeFrom(known == suspects_.end() ? file.identity() : known->second.known);
   if (change.kind != FileChange::Kind::kTouched) return change;
   Suspect& suspect = suspects_[number];
   if (suspect.file == nullptr) suspect = {.file = &file, .known = file.identity()};
@@ -39,8 +40,8 @@ FileChange SuspectFiles::Check(std::uint32_t number, const MappedFile& file) {
   return change;
 }
 
-std::vector<SuspectFiles::Verdict> SuspectFiles::Reconcile(const Compare& compare) {
-  std::vector<Verdict> verdicts;
+std::vector<FileVerdict> SuspectFiles::Reconcile(const Compare& compare) {
+  std::vector<FileVerdict> verdicts;
   std::uint64_t bytes = 0;
   while (!queue_.empty() && bytes < bytes_at_once_) {
     const std::uint32_t number = queue_.front();

@@ -30,6 +30,12 @@ namespace millrace {
 /// if bytes cannot be read. Cancelled at most 16 MiB after `stop` was requested.
 Status HashesTo(const Digest128& expected, const MappedFile& file, const std::stop_token& stop);
 
+/// What was found out about the content of a file.
+struct FileVerdict {
+  std::uint32_t number;
+  Status status;  // OK: the content is as expected; otherwise what is wrong with it
+};
+
 class SuspectFiles {
  public:
   /// The most that is hashed after one check, rounded up to whole files, so that other files are
@@ -40,20 +46,15 @@ class SuspectFiles {
   /// the caller does not want to wait. Any other status says what is wrong with the file.
   using Compare = std::function<Status(std::uint32_t number, const MappedFile& file)>;
 
-  struct Verdict {
-    std::uint32_t number;
-    Status status;  // OK: it was touched, but its content is unchanged
-  };
-
   explicit SuspectFiles(std::uint64_t bytes_at_once = kBytesAtOnce)
       : bytes_at_once_(bytes_at_once) {}
 
   /// Checks a file, and notes it if it has to be hashed. `file` has to live as long as this object.
   FileChange Check(std::uint32_t number, const MappedFile& file);
 
-  /// Hashes suspect files; those that have waited longest come first. Call it once after each check
-  /// of all files.
-  std::vector<Verdict> Reconcile(const Compare& compare);
+  /// Hashes suspect files; those that have waited longest come first. An OK verdict is about a file
+  /// that was touched and is unchanged. Call it once after each check of all files.
+  std::vector<FileVerdict> Reconcile(const Compare& compare);
 
  private:
   struct Suspect {
@@ -66,7 +67,8 @@ class SuspectFiles {
   };
 
   /// Empty if the file is no longer suspect, or has to be hashed again.
-  std::optional<Status> ReconcileOne(std::uint32_t number, Suspect& suspect, const Compare& compare);
+  std::optional<Status> ReconcileOne(std::uint32_t number, Suspect& suspect,
+                                     const Compare& compare);
 
   const std::uint64_t bytes_at_once_;
   std::map<std::uint32_t, Suspect> suspects_;  // every file that was ever touched

@@ -14,7 +14,8 @@ PlanSlices::Part& PlanSlices::PartFor(std::size_t first) {
     return part;
   }
   const bool has_writer = first == 0 && first_writer_.has_value();
-  Part& part = parts_.emplace_back(first, has_writer ? *std::move(first_writer_) : maker_.NewWriter());
+  Part& part =
+      parts_.emplace_back(first, has_writer ? *std::move(first_writer_) : maker_.NewWriter());
   if (has_writer) first_writer_.reset();
   maker_.BeginRows(rows_.epoch, rows_.first_unit, rows(), part.writer);
   if (!rows_.passes.empty()) {

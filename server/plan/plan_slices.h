@@ -62,7 +62,8 @@ class PlanSlices final : public SlicedBatch {
  private:
   /// Rows that follow one another, in a writer of their own.
   struct Part {
-    Part(std::size_t begins, BatchWriter own) : first(begins), end(begins), writer(std::move(own)) {}
+    Part(std::size_t begins, BatchWriter own)
+        : first(begins), end(begins), writer(std::move(own)) {}
     std::size_t first;
     std::size_t end;
     bool in_use = true;  // a thread appends to it

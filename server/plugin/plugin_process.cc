@@ -195,7 +195,8 @@ Result<std::string> PluginProcess::Ask(const std::string& message, const char* w
 }
 
 Result<FactsMessage> PluginProcess::Facts(const std::stop_token& stop) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string answer, Ask(R"({"facts": true})", "its length, spec and columns", {}, stop));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string answer,
+                            Ask(R"({"facts": true})", "its length, spec and columns", {}, stop));
   return ReadFacts(answer);
 }
 

@@ -31,7 +31,8 @@ constexpr std::uint64_t kMostRead = 200;  // records of an index, from either en
 struct World {
   World() : dir(folder.path() / "data") {
     GenerateRequest request;
-    request.params = Params({{"records", std::int64_t{50}}, {"files", std::int64_t{2}}, {"floats", std::int64_t{4}}});
+    request.params = Params(
+        {{"records", std::int64_t{50}}, {"files", std::int64_t{2}}, {"floats", std::int64_t{4}}});
     RequireOk(GenerateRecords(dir, request).status(), "generated records");
   }
   test::TemporaryFolder folder;

@@ -50,6 +50,7 @@ def test_a_stranger_gets_nothing_and_is_told_why():
                    "--connect-timeout", 5)
         refused(c, "wants TLS", *consume)
         refused(c, "wants TLS", "jobs", "end", "stolen")
+        refused(c, "wants TLS", "top", "--once")
         refused(c, "both ends need valid certificates of one CA", "status", "--tls",
                 other / "operator")
         refused(c, "may not call Attach: expected the role trainer", *consume, "--tls",

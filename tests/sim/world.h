@@ -15,7 +15,8 @@
 //          ends
 //   I10    a store that forgets does not change which batches are delivered (the store is wiped, or
 //          restored from an old backup, as a fault)
-//   I11    plans go to, and lists name, only workers that have all of the plan's datasets, each with its
+//   I11    plans go to, and lists name, only workers that have all of the plan's datasets, each
+//   with its
 //          digest; none serves a plan over bad files; a job ends if no worker is left for it, and
 //          otherwise waits and is told which datasets are missing
 //   I12    a worker builds no batch that it is building or has in memory

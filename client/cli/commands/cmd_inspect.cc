@@ -72,7 +72,8 @@ Status InspectPlan(const InspectOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const std::string text, DescribePlan(*plan, options.sample));
   std::fputs(text.c_str(), stdout);
   // A job of a pipeline without a step would do nothing.
-  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.sample.world_size));
+  MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps,
+                            plan->facts().Steps(options.sample.world_size));
   return steps.Start({}).status();
 }
 
@@ -152,9 +153,9 @@ void AddInspectCommand(Tool& tool) {
   command.AddFlag("--stages", options->stages, "print every stage's parameters, defaults and help");
   command.AddFlag("--operations", options->operations,
                   "print every operation's inputs, parameters, defaults and help");
-  command
-      .AddFlag("--plan", options->plan,
-               "print every tensor: its operation, type and place, what it takes, and what travels");
+  command.AddFlag(
+      "--plan", options->plan,
+      "print every tensor: its operation, type and place, what it takes, and what travels");
   command.AddFlag("--dot", options->dot, "print the graph of tensors for Graphviz");
   command
       .AddOption("--sample", &options->sample.examples,

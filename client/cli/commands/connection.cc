@@ -49,7 +49,7 @@ Status WatchOn(Connector& connector, const std::string& address, double period_s
     const Status end = connector.WatchStatus(address, period_seconds, note, stop);
     if (end.ok()) continue;
     // A look opens one connection, so only the next look finds why a handshake failed. A caller
-    // that goes on at the first error would never hear of it.
+    // that ends at the first error would not get to know it.
     if (std::exchange(first, false) && end.code() == StatusCode::kUnavailable) continue;
     if (!on_error(end)) return end;
     WaitUnlessStopped(stop, pause);

@@ -126,8 +126,9 @@ void Dealing::FindMembers() {
     soonest_ = members_.size() == 1 ? Soonest(member) : std::min(soonest_, Soonest(member));
     has_twins_ = has_twins_ || (!word.twins.empty() && !IsMutant(Mutant::kTwinsIgnored));
   }
-  // A worker that many consumers share gives each a slot at least. Taken at all members, these would
-  // be far more than the consumer's share of them, and bind steps long before they can be built.
+  // A worker that many consumers share gives each a slot at least. Taken at all members, these
+  // would be far more than the consumer's share of them, and bind steps long before they can be
+  // built.
   double shares = 0;
   double first = 0;
   std::uint64_t open = 0;

@@ -34,7 +34,8 @@ class LoopPace {
   /// The loop takes the step. Time that it waited does not count.
   void OnTaken(Time now) {
     if (!asks_ || IsMutant(Mutant::kLoopWaitsCounted)) Count(now);
-    const bool waited = asks_ && !built_ && known() && ToSeconds(now - asked_) > usual_ / kStepsForAWait;
+    const bool waited =
+        asks_ && !built_ && known() && ToSeconds(now - asked_) > usual_ / kStepsForAWait;
     waited_[taken_steps_++ % kTimes] = waited;
     asks_ = false;
     taken_ = now;
@@ -52,8 +53,8 @@ class LoopPace {
   double step_seconds() const { return mean_; }
   /// Seconds until the loop needs the step that comes `ahead` steps after the next one.
   double NeededIn(std::uint64_t ahead, Time now) const {
-    return Rest(now) +
-           static_cast<double>(ahead) * usual_seconds(now) / static_cast<double>(1 + waited_.count());
+    return Rest(now) + static_cast<double>(ahead) * usual_seconds(now) /
+                           static_cast<double>(1 + waited_.count());
   }
   /// The same for a loop that does not wait.
   double UsuallyNeededIn(std::uint64_t ahead, Time now) const {

@@ -39,7 +39,8 @@ SessionMachine::SessionMachine(SessionMachineOptions options, std::function<doub
       waits_(attach_, stock_, supply_),
       grants_(context_, attach_, stock_, pace_, asks_, dealing_, workers_),
       tuning_(context_),
-      report_({attach_, list_, stock_, asks_, workers_, supply_, dealing_, streams_, pace_, waits_}) {}
+      report_(
+          {attach_, list_, stock_, asks_, workers_, supply_, dealing_, streams_, pace_, waits_}) {}
 
 void SessionMachine::Start(Time now) {
   now_ = now;

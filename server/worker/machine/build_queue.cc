@@ -61,10 +61,10 @@ bool BuildQueue::Waits(const StreamState& stream) {
 }
 
 std::optional<SharedBatch::Wanting> BuildQueue::Choose(Time now) {
-  // The lowest rank is built: what is needed within two builds of any job before what is needed later,
-  // so that a loop that is ahead of its need does not keep others from theirs. Of what is needed soon,
-  // batches of consumers that wait go first, then it goes by the job's time and by position. Memory
-  // cannot hold back an urgent batch.
+  // The lowest rank is built: what is needed within two builds of any job before what is needed
+  // later, so that a loop that is ahead of its need does not keep others from theirs. Of what is
+  // needed soon, batches of consumers that wait go first, then it goes by the job's time and by
+  // position. Memory cannot hold back an urgent batch.
   using Rank = std::tuple<double, bool, double, Position>;
   double longest = 0;
   for (const auto& [name, job] : jobs_) longest = std::max(longest, job.mean_seconds);

@@ -135,8 +135,8 @@ class SharedBatches {
   /// Notes that the built batch goes out on a stream.
   void Sending(SharedBatch& batch, BatchStreamId stream);
   /// Notes that the batch is no longer built: it went out as the step at `at` of a stream with this
-  /// place, or that stream has withdrawn it, and no other stream is to be sent it. The batch is gone
-  /// afterwards if nobody wants it and it is not kept for a twin.
+  /// place, or that stream has withdrawn it, and no other stream is to be sent it. The batch is
+  /// gone afterwards if nobody wants it and it is not kept for a twin.
   void Leave(SharedBatch& batch, RankPlace place, Position at);
   /// Notes that the batch is no longer built: its memory is needed.
   void Drop(SharedBatch& batch);

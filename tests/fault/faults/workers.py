@@ -94,8 +94,8 @@ def sigterm_at_random(run):
     with run.cluster() as c:
         dispatcher = c.dispatcher()
         workers = c.workers(2)
-        epochs = 120  # so many that the job outlives the last SIGTERM
-        consumer = c.consume(2, epochs=epochs)
+        # So slow, on any machine, that the job outlives the last SIGTERM.
+        consumer = c.consume(2, epochs=40, delay=0.01)
         consumer.wait_for_batches(10)
         for turn in range(10):
             consumer.wait_for_more(run.random.randrange(1, 60))
@@ -119,7 +119,7 @@ def sigterm_at_random(run):
             if kind == "trainer":
                 c.expect_prefix(other, 1)
         consumer.expect_success()
-        c.expect([consumer], 2, epochs)
+        c.expect([consumer], 2, 40)
 
 
 @fault("39", "one worker with room for one batch; ranks in lockstep on full workers; then a kill",

@@ -84,7 +84,8 @@ TEST_CASE("index numbers are of two types", "[session_options]") {
   CHECK(options.index_dtype == DType::kInt64);
   CHECK(Print("index_dtype", options) == "int64");
   CHECK(Find("index_dtype").SetText("int16", options) ==
-        InvalidArgument("index_dtype: expected one of int32, int64, got 'int16' (did you mean int32?)"));
+        InvalidArgument(
+            "index_dtype: expected one of int32, int64, got 'int16' (did you mean int32?)"));
   options.index_dtype = DType::kUint8;
   CHECK(CheckSessionOptions(options).code() == StatusCode::kInvalidArgument);
 }

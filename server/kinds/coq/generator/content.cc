@@ -64,7 +64,8 @@ class ContentBuilder {
     const std::uint64_t share = std::min(most, outline_.states * kNodesPerState);
     term_nodes_ = FreeNodes() - share;
     ProofBuilder::Budget budget;
-    if (outline_.states > 0) budget.nodes_per_state = static_cast<std::uint32_t>(share / outline_.states);
+    if (outline_.states > 0)
+      budget.nodes_per_state = static_cast<std::uint32_t>(share / outline_.states);
     budget.slack = static_cast<std::uint32_t>(std::min(kProofSlack, share / 4));
     budget.large_context = FreeNodes() > 4 * kProofSlack && outline_.states >= 64 &&
                            random_.Below(kNodesPerLargeContext) < outline_.nodes;

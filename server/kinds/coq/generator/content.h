@@ -22,7 +22,8 @@ struct DefinitionExtra {
 };
 
 struct FileContent {
-  FileContent(const Outline& outline, std::uint32_t number) : file(number), scope(outline, number) {}
+  FileContent(const Outline& outline, std::uint32_t number)
+      : file(number), scope(outline, number) {}
 
   const std::uint32_t file;
   Scope scope;

@@ -95,7 +95,8 @@ void Outline::SpreadStatesAndNodes(std::uint64_t states, std::uint64_t nodes) {
   for (std::uint32_t i = 0; i < files(); ++i) {
     FilePlan& outline = files_[i];
     if (outline.definitions == 0) continue;
-    const std::uint64_t states_here = states_before + std::uint64_t{outline.definitions} * proofs[i];
+    const std::uint64_t states_here =
+        states_before + std::uint64_t{outline.definitions} * proofs[i];
     const std::uint64_t nodes_here =
         nodes_before + std::uint64_t{outline.definitions} * (2 + proofs[i]);
     outline.states =

@@ -26,8 +26,8 @@ std::uint32_t ArgumentCount(std::uint64_t seed, std::uint32_t tactic) {
   return pick < 31 ? 2 : 5;
 }
 
-ProofBuilder::ProofBuilder(const Outline& outline, std::uint32_t file, GraphBuffer& graph, Random& random,
-                           const Scope& scope, TermBuilder& terms, ProofData& data,
+ProofBuilder::ProofBuilder(const Outline& outline, std::uint32_t file, GraphBuffer& graph,
+                           Random& random, const Scope& scope, TermBuilder& terms, ProofData& data,
                            const Budget& budget)
     : outline_(outline),
       graph_(graph),
@@ -105,7 +105,8 @@ void ProofBuilder::Outcome(std::uint32_t tactic) {
     outcome.term = random_.OneIn(2) ? before.goal : scope_.AnyDefinition(random_);
   }
   outcome.first_argument = static_cast<std::uint32_t>(data_.arguments.size());
-  outcome.argument_count = tactic == kNone ? random_.Below(2) : ArgumentCount(outline_.seed(), tactic);
+  outcome.argument_count =
+      tactic == kNone ? random_.Below(2) : ArgumentCount(outline_.seed(), tactic);
   Arguments(outcome.argument_count, before);
   data_.outcomes.push_back(outcome);
 }

@@ -29,9 +29,9 @@ ContentCheck::ContentCheck(const std::vector<WatchedFile>& files, VerifiedFiles 
   }
 }
 
-std::vector<ContentCheck::Verdict> ContentCheck::Advance(const std::set<std::uint32_t>& damaged,
-                                                         const std::stop_token& stop) {
-  std::vector<Verdict> bad;
+std::vector<FileVerdict> ContentCheck::Advance(const std::set<std::uint32_t>& damaged,
+                                               const std::stop_token& stop) {
+  std::vector<FileVerdict> bad;
   std::uint64_t room = bytes_at_once_;
   for (Skip(damaged); next_ < files_.size() && room > 0 && !stop.stop_requested(); Skip(damaged)) {
     const WatchedFile& watched = files_[next_];

@@ -13,6 +13,7 @@
 #include "common/base/hash.h"
 #include "common/base/result.h"
 #include "server/files/mapped_file.h"
+#include "server/files/suspect_files.h"
 #include "server/kinds/graph/format/verified_files.h"
 
 namespace millrace {
@@ -30,18 +31,14 @@ class ContentCheck {
   /// checks are not late.
   static constexpr std::uint64_t kBytesAtOnce = std::uint64_t{128} << 20;
 
-  struct Verdict {
-    std::uint32_t number;
-    Status status;  // why the file differs from its digest
-  };
-
   /// `files` has to outlive the object. Files that `memory` has count as compared; files found
   /// right are noted there.
   ContentCheck(const std::vector<WatchedFile>& files, VerifiedFiles memory,
                std::uint64_t bytes_at_once = kBytesAtOnce);
 
   /// Hashes some more, except files in `damaged`. Returns the files that differ.
-  std::vector<Verdict> Advance(const std::set<std::uint32_t>& damaged, const std::stop_token& stop);
+  std::vector<FileVerdict> Advance(const std::set<std::uint32_t>& damaged,
+                                   const std::stop_token& stop);
 
   /// The share of all bytes that is not compared yet, 0 to 1.
   double unverified() const {

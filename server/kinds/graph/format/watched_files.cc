@@ -15,14 +15,11 @@ FileWatch::Files WatchedFiles::MappedNow() const {
   return files;
 }
 
-std::vector<FileWatch::Verdict> WatchedFiles::CheckMore(const std::set<std::uint32_t>& damaged,
-                                                        const std::stop_token& stop,
-                                                        FileNews& news) const {
+std::vector<FileVerdict> WatchedFiles::CheckMore(const std::set<std::uint32_t>& damaged,
+                                                 const std::stop_token& stop,
+                                                 FileNews& news) const {
   if (!contents_) return {};
-  std::vector<Verdict> bad;
-  for (ContentCheck::Verdict& verdict : contents_->Advance(damaged, stop)) {
-    bad.push_back({verdict.number, std::move(verdict.status)});
-  }
+  std::vector<FileVerdict> bad = contents_->Advance(damaged, stop);
   news.verified = unverified_.exchange(contents_->unverified()) > 0 && unverified_ == 0;
   return bad;
 }

@@ -1,5 +1,5 @@
-// The mapped files of a graph dataset, watched for damage. Their contents may be compared with their
-// digests, too.
+// The mapped files of a graph dataset, watched for damage. Their contents may be compared with
+// their digests, too.
 //
 // Thread-safe.
 #pragma once
@@ -40,8 +40,8 @@ class WatchedFiles final : public FileWatch {
     return HashesTo(files_[number].digest, file, stop);
   }
   /// Compares some more contents.
-  std::vector<Verdict> CheckMore(const std::set<std::uint32_t>& damaged,
-                                 const std::stop_token& stop, FileNews& news) const override;
+  std::vector<FileVerdict> CheckMore(const std::set<std::uint32_t>& damaged,
+                                     const std::stop_token& stop, FileNews& news) const override;
 
   const std::vector<WatchedFile> files_;
   mutable std::optional<ContentCheck> contents_;  // used by one Check at a time

@@ -254,12 +254,13 @@ bool ExampleParser::Parse(std::span<const std::byte> example) {
 
 bool ExampleLister::Parse(std::span<const std::byte> example) {
   features_.clear();
-  const bool good = ParseExample(example, has_lists_, [this](std::string_view key, const MapEntry& entry) {
-    FeatureCount count;
-    if (!ParseValues(entry, count)) return false;
-    features_.push_back({.name = key, .kind = count.kind(), .count = count.count()});
-    return true;
-  });
+  const bool good =
+      ParseExample(example, has_lists_, [this](std::string_view key, const MapEntry& entry) {
+        FeatureCount count;
+        if (!ParseValues(entry, count)) return false;
+        features_.push_back({.name = key, .kind = count.kind(), .count = count.count()});
+        return true;
+      });
   if (!good) features_.clear();
   KeepLastOfEachName();
   return good;

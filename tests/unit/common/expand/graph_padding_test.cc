@@ -42,7 +42,7 @@ std::vector<std::byte> Repeated(DType dtype, std::uint64_t count, std::int64_t v
   return bytes;
 }
 
-/// What stands after the rows of `own`, by the page docs/reference/tensors.md.
+/// The bytes after the rows of `own`, as docs/reference/tensors.md says.
 std::vector<std::byte> PaddingByThePage(const DeliveredTensor& own, const GraphCounts& counts,
                                         const GraphPad& pad) {
   const std::uint64_t row = std::accumulate(own.shape.begin() + 1, own.shape.end(),

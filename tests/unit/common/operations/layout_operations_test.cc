@@ -68,8 +68,10 @@ TEST_CASE("a slice counts from the end, and is not clipped", "[operations]") {
   CHECK(ErrorOf("slice", {x}, {{"range", Ints{-5, 2}}}) ==
         "out: range: [-5, 2] is outside an axis of 4");
   CHECK(ErrorOf("slice", {x}, {{"range", Ints{2, 2}}}) == "out: range: [2, 2] is empty");
-  CHECK(ErrorOf("slice", {x}, {{"range", Ints{1}}}) == "out: range: expected a list of 2 integers such as [9, 1]");
-  CHECK(ErrorOf("slice", {x}) == "out: range: is missing; expected a list of 2 integers such as [9, 1]");
+  CHECK(ErrorOf("slice", {x}, {{"range", Ints{1}}}) ==
+        "out: range: expected a list of 2 integers such as [9, 1]");
+  CHECK(ErrorOf("slice", {x}) ==
+        "out: range: is missing; expected a list of 2 integers such as [9, 1]");
   CHECK(ErrorOf("slice", {x}, {{"range", Ints{0, 1}}, {"axis", std::int64_t{0}}}) ==
         "out: axis: axis 0 is the rows, which stay as they are");
   CHECK(ErrorOf("slice", {x}, {{"range", Ints{0, 1}}, {"axis", std::int64_t{-2}}}) ==

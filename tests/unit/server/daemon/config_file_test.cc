@@ -263,7 +263,8 @@ TEST_CASE("a role prints its own options only, with help, bounds and default", "
   const std::string config = PrintConfig(Make({}, Role::kWorker).value());
   CHECK(config.find("# millraced worker\n") == 0);
   CHECK(config.find("threads: 8  # batches built at once; tuned up to this number unless it is "
-                    "given, an integer from 1 to 1024 [the CPUs of affinity and cgroup]\n") != std::string::npos);
+                    "given, an integer from 1 to 1024 [the CPUs of affinity and cgroup]\n") !=
+        std::string::npos);
   CHECK(config.find("\ndispatcher: 127.0.0.1:7700") != std::string::npos);
   CHECK(config.find("attach_timeout") == std::string::npos);
 }

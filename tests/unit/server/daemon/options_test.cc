@@ -99,7 +99,8 @@ TEST_CASE("a switch is true or false", "[options]") {
 TEST_CASE("a log level is one of five, and a mistyped one has a suggestion", "[options]") {
   CHECK(Make({{"log_level", "off"}})->log_level == LogLevel::kOff);
   CHECK(ErrorOfOption("log_level", "warnin") ==
-        "option log_level: expected one of debug, info, warning, error, off, got 'warnin' (did you mean "
+        "option log_level: expected one of debug, info, warning, error, off, got 'warnin' (did you "
+        "mean "
         "warning?)");
 }
 

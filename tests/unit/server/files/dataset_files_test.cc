@@ -94,8 +94,9 @@ TEST_CASE("links to folders are named, and not followed", "[order]") {
   std::ofstream(other / "a.bin") << "x";
   std::filesystem::create_directories(dir / "sub");
   std::filesystem::create_directory_symlink(other.path(), dir / "sub/more.bin");
-  CHECK_THAT(ListDataset(dir.path()).status().message(),
-             Catch::Matchers::Contains("(links to folders, such as sub/more.bin, are not followed)"));
+  CHECK_THAT(
+      ListDataset(dir.path()).status().message(),
+      Catch::Matchers::Contains("(links to folders, such as sub/more.bin, are not followed)"));
   std::ofstream(dir / "b.bin") << "x";
   CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"b.bin"});
   CHECK(ListDataset(dir.path())->linked_folders == std::vector<std::string>{"sub/more.bin"});

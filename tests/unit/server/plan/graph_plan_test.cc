@@ -286,7 +286,8 @@ TEST_CASE("an override takes the features of a pipeline away", "[graph_plan]") {
   pipeline.overrides = {"features=null"};
   const auto plan = world.library->Compile(pipeline);
   REQUIRE(plan.ok());
-  CHECK((*plan)->facts().fingerprint() == world.MustCompile("{roots: train}")->facts().fingerprint());
+  CHECK((*plan)->facts().fingerprint() ==
+        world.MustCompile("{roots: train}")->facts().fingerprint());
 }
 
 TEST_CASE("a hash split of roots goes by node", "[graph_plan]") {

@@ -270,7 +270,8 @@ TEST_CASE("a cursor of one form of order is refused by every other", "[plan][ord
     const std::string cursor = Cursor{{{order, {1, 4}}}}.ToString();
     for (const std::string& at : forms) {
       CAPTURE(of, at);
-      const auto place = Cursor::PlaceIn(numbers.MustCompile(at)->facts().order_fingerprint(), cursor);
+      const auto place =
+          Cursor::PlaceIn(numbers.MustCompile(at)->facts().order_fingerprint(), cursor);
       CHECK(place.ok() == (of == at));
       if (of != at) CHECK(place.status().code() == StatusCode::kFailedPrecondition);
     }

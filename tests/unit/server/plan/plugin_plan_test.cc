@@ -358,7 +358,8 @@ TEST_CASE("options of a source stand beside its name in any order", "[plugin_pla
   PluginPlans plans;
   const std::string one = "{python: 'plugin:Source', args: {size: 5}, drop: [A, B], timeout: 7}";
   const std::string other = "{timeout: 7, drop: [B, A], args: {size: 5}, python: 'plugin:Source'}";
-  CHECK(plans.MustCompile(one)->facts().fingerprint() == plans.MustCompile(other)->facts().fingerprint());
+  CHECK(plans.MustCompile(one)->facts().fingerprint() ==
+        plans.MustCompile(other)->facts().fingerprint());
   CHECK_THAT(plans.ErrorOf("{args: {size: 5}}"), StartsWith("p.yaml:2:"));
   CHECK_THAT(plans.ErrorOf("{python: 'plugin:Source', sede: 3}"), Contains("sede"));
   CHECK_THAT(plans.ErrorOf("{python: 'plugin.Source'}"), Contains("module:name"));

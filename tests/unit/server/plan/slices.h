@@ -63,8 +63,8 @@ inline std::size_t CheckSlices(const Plan& plan, std::uint32_t units_of_batch,
   std::size_t dropped = 0;
   for (std::uint64_t epoch = 0; epoch < epochs; ++epoch) {
     for (std::uint64_t first = 0; first < units; first += units_of_batch) {
-      const ExampleRange range{
-          first, static_cast<std::uint32_t>(std::min<std::uint64_t>(units_of_batch, units - first))};
+      const ExampleRange range{first, static_cast<std::uint32_t>(
+                                          std::min<std::uint64_t>(units_of_batch, units - first))};
       const auto whole = plan.Batch(epoch, range, *alone);
       INFO(whole.status().message());
       REQUIRE(whole.ok());

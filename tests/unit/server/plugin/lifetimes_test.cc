@@ -23,8 +23,8 @@ namespace {
 using test::PluginFixture;
 using test::RowText;
 
-/// A source of numbers, of which example 5 runs `body` first. It has wait(), which returns when there
-/// is the file that MayGoOn makes.
+/// A source of numbers, of which example 5 runs `body` first. It has wait(), which returns when
+/// there is the file that MayGoOn makes.
 std::string SourceWhoseFive(std::string_view body) {
   return fmt::format(R"(
 import os, time

@@ -78,7 +78,8 @@ TEST_CASE("what needs the same graphs in every epoch is refused", "[neighbors][p
       CHECK(error("batch: {bucket: {by: " + column + ", count: 2, size: 4}}\n") ==
             "p.yaml:5:22: batch.bucket.by" + why);
       CHECK(error("balance: {by: " + column + "}\n") == "p.yaml:6:15: balance.by" + why);
-      CHECK(error("filter: {where: \"" + column + " > 3\"}\n") == "p.yaml:6:17: filter.where" + why);
+      CHECK(error("filter: {where: \"" + column + " > 3\"}\n") ==
+            "p.yaml:6:17: filter.where" + why);
     }
     CHECK_THAT(error("chunk: {tensor: node, size: 3, step: 3}\n"),
                StartsWith("p.yaml:6:17: chunk.tensor: node has a row for each of the nodes of a "

@@ -156,8 +156,9 @@ class NeighborWorld {
     CHECK(part("node", node, expected.nodes.size()) ==
           Numbers(expected.nodes.begin(), expected.nodes.end()));
     std::vector<PlainNeighbor> edges = expected.edges;
-    std::stable_sort(edges.begin(), edges.end(),
-                     [](const PlainNeighbor& a, const PlainNeighbor& b) { return a.label < b.label; });
+    std::stable_sort(
+        edges.begin(), edges.end(),
+        [](const PlainNeighbor& a, const PlainNeighbor& b) { return a.label < b.label; });
     Numbers row;
     Numbers other;
     Numbers place;

@@ -260,7 +260,8 @@ TEST_CASE("a file to exclude that is not there is an error that names it", "[coq
   PipelineSource source;
   source.yaml = Yaml("exclude: {files: [z.bin]}\n");
   CHECK(library.Compile(source).status().message() ==
-        "pipeline:5:18: exclude.files: the dataset has no file 'z.bin' (did you mean a.bin?): names are "
+        "pipeline:5:18: exclude.files: the dataset has no file 'z.bin' (did you mean a.bin?): "
+        "names are "
         "those that `millrace inspect` prints, without patterns");
 }
 

@@ -200,13 +200,13 @@ TEST_CASE("a file is hashed piece by piece, and one that was cut off meanwhile i
 struct Suspected {
   TempDir dir;
   MappedFile file = Map(WriteOnes(dir / "a"));
-  SuspectFiles doubts;
+  SuspectFiles suspects;
   std::vector<std::uint32_t> hashed;
   std::function<Status()> find = OkStatus;
 
-  std::vector<SuspectFiles::Verdict> Look() {
-    doubts.Check(7, file);
-    return doubts.Reconcile([this](std::uint32_t number, const MappedFile&) {
+  std::vector<FileVerdict> Check() {
+    suspects.Check(7, file);
+    return suspects.Reconcile([this](std::uint32_t number, const MappedFile&) {
       hashed.push_back(number);
       return find();
     });
@@ -215,32 +215,32 @@ struct Suspected {
 
 TEST_CASE("a file that nobody touched is not hashed, a touched one twice", "[files]") {
   Suspected d;
-  CHECK(d.Look().empty());
+  CHECK(d.Check().empty());
   CHECK(d.hashed.empty());
   Touch(d.dir / "a");
-  CHECK(d.Look().empty());
+  CHECK(d.Check().empty());
   CHECK(d.hashed.size() == 1);
-  const auto verdicts = d.Look();
+  const auto verdicts = d.Check();
   REQUIRE(verdicts.size() == 1);
   CHECK(verdicts[0].number == 7);
   CHECK(verdicts[0].status.ok());
   CHECK(d.hashed.size() == 2);
-  CHECK(d.Look().empty());
+  CHECK(d.Check().empty());
   CHECK(d.hashed.size() == 2);
 }
 
 TEST_CASE("a file that is written to while it is hashed stays in doubt", "[files]") {
   Suspected d;
   Touch(d.dir / "a");
-  d.Look();
+  d.Check();
   d.find = [&d] {
     Touch(d.dir / "a");
     return OkStatus();
   };
-  for (int look = 0; look < 3; ++look) CHECK(d.Look().empty());
+  for (int check = 0; check < 3; ++check) CHECK(d.Check().empty());
   CHECK(d.hashed.size() == 4);
   d.find = [] { return DataLoss("other"); };
-  const auto verdicts = d.Look();
+  const auto verdicts = d.Check();
   REQUIRE(verdicts.size() == 1);
   CHECK(verdicts[0].status == DataLoss("other"));
 }
@@ -249,13 +249,13 @@ TEST_CASE("a file that was cut off or replaced while it was in doubt is not hash
   Suspected d;
   Touch(d.dir / "a");
   d.find = [] { return Cancelled("not now"); };
-  CHECK(d.Look().empty());
+  CHECK(d.Check().empty());
   if (GENERATE(false, true)) {
     fs::resize_file(d.dir / "a", 5);
   } else {
     fs::remove(d.dir / "a");
   }
-  CHECK(d.Look().empty());
+  CHECK(d.Check().empty());
   CHECK(d.hashed.size() == 1);
 }
 
@@ -264,15 +264,15 @@ TEST_CASE("files in doubt are hashed in turn, so many bytes a look and no less t
   const TempDir dir;
   std::vector<MappedFile> files;
   for (const char* name : {"a", "b", "c"}) files.push_back(Map(WriteOnes(dir / name)));
-  SuspectFiles doubts(kPages * PageBytes() + 1);
+  SuspectFiles suspects(kPages * PageBytes() + 1);
   std::vector<std::uint32_t> hashed;
   // The first file is touched before every look, but the other files have their turns too.
   for (const char* name : {"b", "c"}) Touch(dir / name);
   std::size_t settled = 0;
   for (int look = 0; look < 6; ++look) {
     Touch(dir / "a");
-    for (std::uint32_t f = 0; f < 3; ++f) doubts.Check(f, files[f]);
-    settled += doubts
+    for (std::uint32_t f = 0; f < 3; ++f) suspects.Check(f, files[f]);
+    settled += suspects
                    .Reconcile([&](std::uint32_t number, const MappedFile&) {
                      hashed.push_back(number);
                      return OkStatus();

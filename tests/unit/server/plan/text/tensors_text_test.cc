@@ -266,7 +266,8 @@ TEST_CASE("a wrong value of a definition names what is expected and what was fou
         "p.yaml:6:26: tensors.a.depth: expected an integer from 1 to 2147483647, got '0'");
   CHECK(error("one_hot: d, depth: 1.0").starts_with("p.yaml:6:26: tensors.a.depth: expected an"));
   CHECK(error("take: d, axis: 1, index: [0, 1.5]") ==
-        "p.yaml:6:36: tensors.a.index: expected a list of integers such as [9, 1], or an integer, got '1.5'");
+        "p.yaml:6:36: tensors.a.index: expected a list of integers such as [9, 1], or an integer, "
+        "got '1.5'");
   CHECK(error("slice: d, range: [0]") ==
         "p.yaml:6:24: tensors.a.range: expected a list of 2 integers such as [9, 1], got a list");
   CHECK(error("cast: d, dtype: float") ==
@@ -275,7 +276,8 @@ TEST_CASE("a wrong value of a definition names what is expected and what was fou
         "float16?)");
   CHECK(error("cast: d, dtype: int8, squeeze: 1") ==
         "p.yaml:6:38: tensors.a.squeeze: expected true or false, got '1'");
-  CHECK(error("cast: d, dtype: null").starts_with("p.yaml:6:23: tensors.a.dtype: expected one of uint8"));
+  CHECK(error("cast: d, dtype: null")
+            .starts_with("p.yaml:6:23: tensors.a.dtype: expected one of uint8"));
   CHECK(error("bits: d, at: device") ==
         "p.yaml:6:20: tensors.a.at: expected worker or consumer, got 'device'");
   CHECK(error("lookup: d, table: t, at: consumer") ==

@@ -43,10 +43,10 @@ struct Machine {
             "nonce", [] { return 0.5; }, MakeNullLogger()) {
     state.Start(now);
     Say({});
-    state.OnPlan(
-        plan->facts().fingerprint().ToString(),
-        WorkerMachine::ReadyPlan{plan, plan->facts().static_digest(), plan->facts().fingerprint().ToString(), ""},
-        now);
+    state.OnPlan(plan->facts().fingerprint().ToString(),
+                 WorkerMachine::ReadyPlan{plan, plan->facts().static_digest(),
+                                          plan->facts().fingerprint().ToString(), ""},
+                 now);
     REQUIRE(state.OnStreamOpened(kStream, {"consumer"}).ok());
     state.TakeActions();
     state.OnWorkWritten(1, now);

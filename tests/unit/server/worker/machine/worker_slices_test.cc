@@ -18,8 +18,8 @@ struct Slicing : Machine {
     Say({});
     state.OnPlan(plan->facts().fingerprint().ToString(),
                  WorkerMachine::ReadyPlan{plan, plan->facts().static_digest(),
-                                          plan->facts().fingerprint().ToString(), "", std::nullopt, true,
-                                          std::move(pools)},
+                                          plan->facts().fingerprint().ToString(), "", std::nullopt,
+                                          true, std::move(pools)},
                  now);
     Act();
     if (!known) return;
