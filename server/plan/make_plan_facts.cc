@@ -42,12 +42,12 @@ PlanFacts MakePlanFacts(const Fingerprint& fingerprint, const Fingerprint& order
   PlanFields fields{.fingerprint = fingerprint,
                     .order_fingerprint = order_fingerprint,
                     .datasets = DatasetsOf(source),
-                    .code = source.code(),
+                    .code = source.facts().code,
                     .static_digest = statics.digest,
                     .steps = steps,
-                    .max_example_bytes = source.max_example_bytes()};
+                    .max_example_bytes = source.facts().max_example_bytes};
   if (computed != nullptr) {
-    fields.max_example_bytes = computed->MaxExampleBytes(source.max_example_bytes());
+    fields.max_example_bytes = computed->MaxExampleBytes(source.facts().max_example_bytes);
   }
   v1::Spec& spec = fields.spec;
   for (const TensorSpec& tensor : computed == nullptr ? source.tensors() : computed->tensors()) {
@@ -59,11 +59,11 @@ PlanFacts MakePlanFacts(const Fingerprint& fingerprint, const Fingerprint& order
   millrace::ToProto(fields.steps, spec.mutable_steps());
   spec.set_examples_per_epoch(order.order->rows());
   millrace::ToProto(source.expand(), spec.mutable_expand());
-  AddDropReasons(source.drop_reasons(), spec);
+  AddDropReasons(source.facts().drop_reasons, spec);
   for (const TableSpec& table : statics.tables) {
     millrace::ToProto(table, spec.add_tables());
   }
-  for (const SourceTableSpec& table : source.tables()) {
+  for (const SourceTableSpec& table : source.table_specs()) {
     for (v1::TensorSpec& tensor : *spec.mutable_tensors()) {
       const auto& paths = table.tensors;
       if (std::find(paths.begin(), paths.end(), tensor.path()) == paths.end()) continue;

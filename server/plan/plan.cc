@@ -11,7 +11,6 @@
 #include "common/batch/batch_writer.h"
 #include "common/system/mutex.h"
 #include "server/plan/make_plan_facts.h"
-#include "server/plan/order/chunked_source.h"
 #include "server/plan/order/make_order.h"
 #include "server/plan/order/selections.h"
 #include "server/plan/plan_scratch.h"
@@ -29,15 +28,15 @@ namespace {
 
 Status CheckExcluded(const PlanParts& parts, const Source& source) {
   const std::vector<std::uint64_t>& excluded = parts.Get<ExcludePart>().examples;
-  if (excluded.empty() || excluded.back() < source.examples()) return OkStatus();
+  if (excluded.empty() || excluded.back() < source.whole_examples()) return OkStatus();
   return AtKey(parts, InvalidArgument(fmt::format(
                           "exclude.examples: there is no example {}: the source has {}, from 0 on",
-                          excluded.back(), source.examples())));
+                          excluded.back(), source.whole_examples())));
 }
 
 /// The examples that are dropped in their places, of all branches, unless the source does it.
 std::vector<std::uint64_t> ExcludedOf(const PlanParts& parts, const Source& source) {
-  if (source.drops_excluded()) return {};
+  if (source.facts().drops_excluded) return {};
   std::vector<std::uint64_t> excluded = parts.Get<ExcludePart>().examples;
   const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
   for (std::size_t i = 0; i < branches.size(); ++i) {
@@ -91,8 +90,8 @@ class CompiledPlan final : public Plan, public RowMaker {
   Result<std::shared_ptr<const PackedBatch>> BatchOf(std::span<const ExampleId> examples,
                                                      std::uint64_t epoch,
                                                      BatchScratch& scratch) const override;
-  bool by_row() const override { return source_->by_row(); }
-  std::set<std::uint64_t> pools() const override { return source_->pools(); }
+  bool by_row() const override { return source_->facts().by_row(); }
+  std::set<std::uint64_t> pools() const override { return source_->facts().pools; }
   Result<std::unique_ptr<SlicedBatch>> BeginSlices(std::uint64_t epoch, ExampleRange units,
                                                    BatchScratch& scratch) const override;
   Result<BatchWriter> MakeWriter() const {
@@ -110,11 +109,11 @@ class CompiledPlan final : public Plan, public RowMaker {
     if (computed_ == nullptr) {
       return std::make_unique<PlanScratch>(
           this, std::move(order), *MakeWriter(), source_->NewReader(), nullptr,
-          std::span<const std::string>(), source_->reading_stage());
+          std::span<const std::string>(), source_->facts().reading_stage);
     }
     return std::make_unique<PlanScratch>(this, std::move(order), *MakeWriter(),
                                          source_->NewReader(), computed_->NewScratch(),
-                                         computed_->parts(), source_->reading_stage());
+                                         computed_->parts(), source_->facts().reading_stage);
   }
 
  private:
@@ -272,7 +271,7 @@ Status CompiledPlan::FindRows(PlanScratch& scratch, std::uint64_t epoch,
 
 std::vector<std::uint64_t> CompiledPlan::PassesOf(std::span<const OrderRow> rows) const {
   std::vector<std::uint64_t> passes;
-  if (!source_->varies() || source_->branches().empty()) return passes;
+  if (!source_->facts().varies || source_->branches().empty()) return passes;
   for (const OrderRow& row : rows) passes.push_back(row.pass);
   return passes;
 }
@@ -376,10 +375,6 @@ Result<std::shared_ptr<const Plan>> Plan::Compile(const PlanParts& parts, Digest
                                        wanted, source->name()));
   }
   MILLRACE_RETURN_IF_ERROR(CheckExcluded(parts, *source));
-  Result<std::shared_ptr<const Source>> cut =
-      CutIntoChunks(std::move(source), parts.Get<ChunkPart>());
-  if (!cut.ok()) return AtKey(parts, cut.status());
-  source = *std::move(cut);
   Result<Selections> selected = Selections::Make(source, parts);
   if (!selected.ok()) return AtKey(parts, selected.status());
   Selections selections = *std::move(selected);

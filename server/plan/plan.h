@@ -60,8 +60,8 @@ class BatchScratch {
 
 class Plan {
  public:
-  /// FailedPrecondition or InvalidArgument with the reason if pipeline and source do not fit
-  /// together.
+  /// `source`: with all that the pipeline puts around it (plan_source.h). FailedPrecondition or
+  /// InvalidArgument with the reason if pipeline and source do not fit together.
   static Result<std::shared_ptr<const Plan>> Compile(const Pipeline& pipeline,
                                                      std::shared_ptr<const Source> source);
   /// Compiles parts, from whatever source. The given digests stand for the pipeline. Batches are
@@ -117,7 +117,7 @@ class Plan {
   virtual std::unique_ptr<BatchScratch> NewScratch() const = 0;
 
   // --- One batch on several threads ----------------------------------------------------------
-  /// Whether rows are made one by one (Source::by_row).
+  /// Whether rows are made one by one (SourceFacts::by_row).
   virtual bool by_row() const { return false; }
   /// The pools of a plugin's processes that make rows, by PluginPool::number.
   virtual std::set<std::uint64_t> pools() const { return {}; }

@@ -30,6 +30,7 @@
 #include "server/plan/cache/built_examples.h"
 #include "server/plan/columns/column_provider.h"
 #include "server/plan/plan.h"
+#include "server/plan/plan_source.h"
 #include "server/plan/text/pipeline.h"
 #include "server/plugin/plugin_registry.h"
 #include "server/source/dataset.h"
@@ -170,30 +171,9 @@ class PlanLibrary {
  private:
   struct Entry;
 
-  /// A dataset from which a plan draws, and for which branch.
-  struct Drawn {
-    std::shared_ptr<Entry> entry;
-    std::shared_ptr<const Dataset> dataset;
-    std::shared_ptr<const DatasetKind> kind;
-    const PlanParts* parts;
-    std::string branch = {};  // its name, if a mix draws from several
-  };
-
   Result<std::shared_ptr<Entry>> Find(const std::string& dataset_id) const;
   /// Opens a dataset for a plan. DataLoss as in Compile.
-  Result<Drawn> Draw(const std::string& dataset_id, const PlanParts& parts);
-  /// A source, and the tensors that are left to compute.
-  struct SourceWithTensors {
-    std::shared_ptr<const Source> source;
-    TensorsPart tensors;
-  };
-  /// Makes the source of one dataset, with the measured columns that the parts read, and with the
-  /// tensors that functions make. `mix`: as TensorReaders::mix.
-  Result<SourceWithTensors> SourceOf(const Drawn& drawn, std::optional<std::set<std::string>> mix,
-                                     ColumnProvider& columns) const;
-  /// Makes the source that mixes the sources of all branches.
-  Result<SourceWithTensors> MixOf(const std::vector<Drawn>& drawn, const PlanParts& parts,
-                                  ColumnProvider& columns) const;
+  Result<DrawnDataset> Draw(const std::string& dataset_id, const PlanParts& parts);
   std::map<std::string, std::shared_ptr<Entry>> Entries() const;
   std::shared_ptr<Entry> MakeEntry(const std::string& id, const DatasetLocation& location) const;
   Status OpenEntry(Entry& entry);
@@ -202,18 +182,11 @@ class PlanLibrary {
   /// CheckFiles without the reconciliation of examples built meanwhile.
   bool SnapshotFiles(const std::stop_token& stop);
   void CountFailures(const std::string& kind, std::uint64_t files);
-  /// The source with the cache that the parts ask for, if they ask for one.
-  Result<std::shared_ptr<const Source>> AddCache(const PlanParts& parts,
-                                                 std::shared_ptr<const Source> source) const;
   /// `columns`: another provider of measured columns, for a plan that is not shared; null: ours.
   Result<std::shared_ptr<const Plan>> CompileParts(const PlanParts& parts,
                                                    const std::string& dataset_id,
                                                    Digest128 pipeline, Digest128 order_pipeline,
                                                    ColumnProvider* columns);
-  /// The source with the measured columns that the parts read, if they read any.
-  Result<std::shared_ptr<const Source>> AddColumns(const Entry& entry, const PlanParts& parts,
-                                                   std::shared_ptr<const Source> source,
-                                                   ColumnProvider& columns) const;
 
   const PlanLibraryOptions options_;
   const std::shared_ptr<const StageTable> stages_;

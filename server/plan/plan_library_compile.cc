@@ -1,5 +1,4 @@
-// How a PlanLibrary compiles pipelines: from datasets to sources, what is added to these, and
-// plans.
+// How a PlanLibrary compiles pipelines: it opens their datasets, and has sources and plans made.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -10,20 +9,15 @@
 #include "common/base/suggestion.h"
 #include "server/files/cache_dir.h"
 #include "server/files/damaged_files.h"
-#include "server/plan/cache/cached_source.h"
-#include "server/plan/mix/branch_program.h"
 #include "server/plan/mix/mixed_source.h"
-#include "server/plan/order/chunked_source.h"
 #include "server/plan/plan_library.h"
 #include "server/plan/plan_library_entry.h"
+#include "server/plan/plan_source.h"
 #include "server/plan/tensors/function_calls.h"
-#include "server/plan/tensors/tensor_functions.h"
 #include "server/plugin/plugin_config.h"
-#include "server/source/columns_read.h"
 #include "server/source/mix_parts.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
-#include "server/source/source.h"
 
 namespace millrace {
 namespace {
@@ -138,17 +132,18 @@ std::vector<std::filesystem::path> PlanLibrary::ColumnFoldersOf(
   return {cache / Xxh3(dataset_id).ToHex() / "columns"};
 }
 
-Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
-                                             const PlanParts& parts) {
-  Drawn drawn;
+Result<DrawnDataset> PlanLibrary::Draw(const std::string& dataset_id, const PlanParts& parts) {
+  DrawnDataset drawn;
+  drawn.id = dataset_id;
   drawn.parts = &parts;
-  MILLRACE_ASSIGN_OR_RETURN(drawn.entry, Find(dataset_id));
-  MILLRACE_RETURN_IF_ERROR(OpenEntry(*drawn.entry));
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Entry> entry, Find(dataset_id));
+  MILLRACE_RETURN_IF_ERROR(OpenEntry(*entry));
   {
-    MutexLock lock(drawn.entry->mutex);
-    drawn.dataset = drawn.entry->dataset;
-    drawn.kind = drawn.entry->kind;
+    MutexLock lock(entry->mutex);
+    drawn.dataset = entry->dataset;
+    drawn.kind = entry->kind;
   }
+  drawn.column_folders = ColumnFolders(entry->location, options_.cache_dir);
   for (const DamagedFile& damage : drawn.dataset->Damages()) {
     if (damage.file == DamagedFile::kIndex) return DamagedIndexStatus(dataset_id, damage);
   }
@@ -172,33 +167,13 @@ Result<PlanLibrary::Drawn> PlanLibrary::Draw(const std::string& dataset_id,
   return drawn;
 }
 
-Result<PlanLibrary::SourceWithTensors> PlanLibrary::SourceOf(
-    const Drawn& drawn, std::optional<std::set<std::string>> mix, ColumnProvider& columns) const {
-  const PlanParts& parts = *drawn.parts;
-  MILLRACE_ASSIGN_OR_RETURN(
-      std::shared_ptr<const Source> source,
-      drawn.kind->sources().Make(parts.Get<SourcePart>().name, drawn.dataset, parts));
-  const FunctionChance chance = {
-      static_cast<std::uint64_t>(parts.Get<ShufflePart>().seed.value_or(0)), drawn.branch};
-  const TensorReaders readers = {ColumnsReadBy(parts), std::move(mix)};
-  MILLRACE_ASSIGN_OR_RETURN(
-      const TensorFunctions functions,
-      TensorFunctions::Open(parts.Get<TensorsPart>(), readers, *source, chance, options_.plugins));
-  TensorsPart rest = functions.Rest(source->tensors());
-  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
-  MILLRACE_ASSIGN_OR_RETURN(source, AddCache(parts, std::move(source)));
-  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(*drawn.entry, parts, std::move(source), columns));
-  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
-  return SourceWithTensors{std::move(source), std::move(rest)};
-}
-
 Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& parts,
                                                               const std::string& dataset_id,
                                                               Digest128 pipeline,
                                                               Digest128 order_pipeline,
                                                               ColumnProvider* columns) {
   const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
-  std::vector<Drawn> drawn;
+  std::vector<DrawnDataset> drawn;
   std::vector<Digest128> digests;
   std::string key = dataset_id;
   if (branches.empty()) {
@@ -209,11 +184,11 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& p
     drawn.back().branch = branch.name;
     key += branch.dataset + ' ';
   }
-  for (const Drawn& one : drawn) digests.push_back(one.dataset->digest());
+  for (const DrawnDataset& one : drawn) digests.push_back(one.dataset->digest());
   const Digest128 digest = branches.empty() ? digests.front() : JoinDigests(digests);
   key += ' ' + Fingerprint{digest, pipeline}.ToString();
   // A cache changes no fingerprint, but whoever asks for one gets it.
-  for (const Drawn& one : drawn) {
+  for (const DrawnDataset& one : drawn) {
     key += fmt::format(" {}", static_cast<int>(one.parts->Get<CachePart>().examples));
   }
   if (columns == nullptr) {
@@ -224,11 +199,10 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& p
       return plan;
     }
   }
-  ColumnProvider& provider = columns != nullptr ? *columns : *columns_;
-  MILLRACE_ASSIGN_OR_RETURN(SourceWithTensors made,
-                            branches.empty() ? SourceOf(drawn.front(), std::nullopt, provider)
-                                             : MixOf(drawn, parts, provider));
-  const std::string code = made.source->code();
+  const SourceServices services = {options_.plugins, options_.examples,
+                                   columns != nullptr ? *columns : *columns_, *logger_};
+  MILLRACE_ASSIGN_OR_RETURN(PlanSource made, MakePlanSource(drawn, parts, services));
+  const std::string& code = made.source->facts().code;
   if (!code.empty()) pipeline = Xxh3(fmt::format("{}\n{}", pipeline.ToHex(), code));
   PlanParts left = parts;
   left.Edit<TensorsPart>() = std::move(made.tensors);
@@ -240,75 +214,6 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& p
   std::erase_if(plans_, [](const auto& known) { return known.second.expired(); });
   plans_[key] = plan;
   return plan;
-}
-
-Result<PlanLibrary::SourceWithTensors> PlanLibrary::MixOf(const std::vector<Drawn>& drawn,
-                                                          const PlanParts& parts,
-                                                          ColumnProvider& columns) const {
-  const TensorsPart& tensors = parts.Get<TensorsPart>();
-  const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
-  std::vector<MixedBranch> mixed;
-  for (std::size_t i = 0; i < branches.size(); ++i) {
-    Result<SourceWithTensors> made = SourceOf(drawn[i], ReadOfBranches(tensors), columns);
-    if (!made.ok()) {
-      return AtKey(branches[i].parts, made.status())
-          .WithContext(fmt::format("branch {}", branches[i].name));
-    }
-    mixed.push_back(
-        {branches[i].name, branches[i].dataset, std::move(made->source), std::move(made->tensors)});
-  }
-  MILLRACE_ASSIGN_OR_RETURN(
-      std::shared_ptr<const Source> source,
-      MakeMixedSource(std::move(mixed), tensors, parts.Get<MixPart>().joint_tables));
-  MILLRACE_ASSIGN_OR_RETURN(const TensorFunctions functions,
-                            TensorFunctions::Open(tensors, {}, *source, {}, options_.plugins));
-  TensorsPart rest = functions.Rest(source->tensors());
-  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
-  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
-  return SourceWithTensors{std::move(source), std::move(rest)};
-}
-
-Result<std::shared_ptr<const Source>> PlanLibrary::AddCache(
-    const PlanParts& parts, std::shared_ptr<const Source> source) const {
-  SourceCache cache = {options_.examples, parts.Get<CachePart>().examples,
-                       parts.Get<MeasurePart>().operations};
-  if (cache.level == CacheLevel::kDisk && cache.examples != nullptr &&
-      !cache.examples->has_disk()) {
-    logger_->Warning(
-        "a pipeline keeps examples on disk, but this process has no folder for them; "
-        "they are kept in memory alone: set cache_dir",
-        {{"source", source->name()}});
-  }
-  auto cached = WithCache(std::move(source), cache);
-  if (!cached.ok()) return AtKey(parts, cached.status());
-  return cached;
-}
-
-Result<std::shared_ptr<const Source>> PlanLibrary::AddColumns(const Entry& entry,
-                                                              const PlanParts& parts,
-                                                              std::shared_ptr<const Source> source,
-                                                              ColumnProvider& columns) const {
-  // Tensors that cannot be cut are refused before their lengths are measured.
-  const Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
-  if (!cut.ok()) return AtKey(parts, cut);
-  const std::set<std::string> read = ColumnsReadBy(parts);
-  ColumnRequest request;
-  for (MeasurableColumn& column : MeasurableColumns(*source)) {
-    if (read.contains(column.name)) request.columns.push_back(std::move(column));
-  }
-  if (request.columns.empty()) return source;
-  request.dataset_id = entry.id;
-  request.folders = ColumnFolders(entry.location, options_.cache_dir);
-  request.operations = parts.Get<MeasurePart>().operations;
-  // The results of a user's code are measured anew if the code is another one.
-  if (const std::string code = source->code(); !code.empty()) {
-    request.operations = Xxh3(fmt::format("{}\n{}", request.operations.ToHex(), code));
-  }
-  request.source = source;
-  request.excluded_files = parts.Get<ExcludePart>().files;
-  const Result<MeasuredColumns> values = columns.Get(request);
-  if (!values.ok()) return AtKey(parts, values.status());
-  return WithColumns(std::move(source), *values);
 }
 
 }  // namespace millrace

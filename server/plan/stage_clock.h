@@ -26,7 +26,7 @@ enum class TimedStage : std::uint8_t { kShuffle, kReading, kBatch };
 class StageClock final : public ProgramObserver {
  public:
   /// `parts`: the parts of the program that computes tensors (Program::parts); empty without a
-  /// program. `reading`: the source's own stage (Source::reading_stage).
+  /// program. `reading`: the source's own stage (SourceFacts::reading_stage).
   explicit StageClock(std::span<const std::string> parts = {},
                       std::string_view reading = "closure") {
     names_ = {"shuffle", std::string(reading)};

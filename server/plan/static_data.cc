@@ -24,11 +24,11 @@ void WriteTables(const Source& source, const std::vector<SourceTableSpec>& table
   out.WriteVarint32(kStaticFormat);
   for (std::size_t i = 0; i < tables.size(); ++i) {
     TableWriter writer(tables[i].table);
-    source.WriteTable(i, writer);
+    source.tables()->WriteTable(i, writer);
     wire_fields::WriteLengthTag(v1::Static::kTablesFieldNumber, writer.bytes(), out);
     around(tables[i].table, [&] {
       writer.BeginWriting(&out);
-      source.WriteTable(i, writer);
+      source.tables()->WriteTable(i, writer);
     });
   }
 }
@@ -39,7 +39,7 @@ std::string MakeStaticBytes(const Source& source) {
   std::string bytes;
   google::protobuf::io::StringOutputStream stream(&bytes);
   CodedOutputStream out(&stream);
-  WriteTables(source, source.tables(), out,
+  WriteTables(source, source.table_specs(), out,
               [](const TableSpec& /*table*/, const auto& write) { write(); });
   out.Trim();
   return bytes;
@@ -50,7 +50,7 @@ StaticOutline OutlineStatic(const Source& source) {
   HashingStream stream;
   {
     CodedOutputStream out(&stream);
-    WriteTables(source, source.tables(), out, [&](const TableSpec& table, const auto& write) {
+    WriteTables(source, source.table_specs(), out, [&](const TableSpec& table, const auto& write) {
       out.Trim();
       stream.BeginPart();
       write();

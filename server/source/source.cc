@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 namespace millrace {
 
@@ -12,13 +12,17 @@ Result<std::vector<std::uint32_t>> Source::FileLabels(const SplitOptions& /*opti
 }
 
 Result<std::size_t> Source::FindColumn(std::string_view column) const {
-  const std::vector<std::string>& all = columns();
+  const std::vector<std::string> all = ColumnNames(*this);
   const auto found = std::find(all.begin(), all.end(), column);
   if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
-  std::string known;
-  for (const std::string& other : all) known += (known.empty() ? "" : ", ") + other;
   return InvalidArgument(fmt::format("the source '{}' has no column '{}'; it has {}", name(),
-                                     column, known.empty() ? "none" : known));
+                                     column, all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "))));
+}
+
+std::vector<std::string> ColumnNames(const Source& source) {
+  std::vector<std::string> names;
+  for (const SourceColumn& column : source.columns()) names.push_back(column.name);
+  return names;
 }
 
 std::size_t BranchOf(std::span<const SourceBranch> branches, ExampleId example) {

@@ -44,15 +44,21 @@ class CsrSource final : public Source {
   CsrSource(CsrGraph graph, const PlanParts& parts)
       : graph_(std::move(graph)),
         closure_(parts.Get<ClosurePart>().options),
-        table_(parts.Get<ClosurePart>().kernel == ClosureKernel::kTable),
-        expand_{graph_.base_edge_labels, parts.Get<EdgesPart>().symmetrization,
-                parts.Get<EdgesPart>().add_self_edges} {
+        table_(parts.Get<ClosurePart>().kernel == ClosureKernel::kTable) {
+    SourceFacts facts;
+    facts.name = "csr";
+    facts.digest = Xxh3(std::as_bytes(std::span(graph_.targets)));
+    facts.examples = graph_.roots.size();
+    facts.columns = {{"root"}};
+    facts.split_column = "root";
+    facts.expand = {graph_.base_edge_labels, parts.Get<EdgesPart>().symmetrization,
+                    parts.Get<EdgesPart>().add_self_edges};
     std::uint32_t label = 0;
     for (const std::uint32_t l : graph_.node_labels) {
       if (l != CsrGraph::kUnlabelled) label = std::max(label, l);
     }
     const auto ragged = TensorKind::kRaggedValues;
-    tensors_ = {
+    facts.tensors = {
         Spec("node_label", ragged, "nodes", label, "node_splits"),
         Spec("edge_source", ragged, "edges", kMaxExampleNodes, "edge_splits",
              Expansion::kEdgeSource),
@@ -64,16 +70,12 @@ class CsrSource final : public Source {
         Spec("edge_splits", TensorKind::kSplits, "batch+1", 0xFFFFFFFF, "", Expansion::kEdgeSplits),
         Spec("example_id", TensorKind::kDense, "batch", 0xFFFFFFFF),
     };
+    SetFacts(std::move(facts));
   }
 
   const CsrGraph& graph() const { return graph_; }
   const ClosureOptions& closure() const { return closure_; }
 
-  Digest128 digest() const override { return Xxh3(std::as_bytes(std::span(graph_.targets))); }
-  std::string_view name() const override { return "csr"; }
-  std::uint64_t examples() const override { return graph_.roots.size(); }
-  const std::vector<std::string>& columns() const override { return columns_; }
-  std::string_view split_column() const override { return "root"; }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
     for (const ColumnValues& column : wanted) {
       for (std::size_t i = 0; i < column.values.size(); ++i) {
@@ -82,17 +84,12 @@ class CsrSource final : public Source {
     }
   }
   ExampleDescription Describe(ExampleId /*id*/) const override { return {}; }
-  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
-  const ExpandSpec& expand() const override { return expand_; }
   std::unique_ptr<ExampleReader> NewReader() const override;
 
  private:
   const CsrGraph graph_;
-  const std::vector<std::string> columns_ = {"root"};
   const ClosureOptions closure_;
   const bool table_;
-  const ExpandSpec expand_;
-  std::vector<TensorSpec> tensors_;
 };
 
 template <class Visited>

@@ -61,6 +61,12 @@ class NumberSource final : public Source {
  public:
   NumberSource(std::shared_ptr<const NumberDataset> dataset, bool runs)
       : dataset_(std::move(dataset)), runs_(runs) {
+    SourceFacts facts;
+    facts.name = runs_ ? "runs" : "numbers";
+    facts.digest = dataset_->digest();
+    facts.examples = dataset_->numbers().size();
+    facts.columns = {{"value"}, {"odd"}};
+    facts.split_column = "value";
     for (const char* path : {"value", "example_id"}) {
       TensorSpec spec;
       spec.path = path;
@@ -68,19 +74,15 @@ class NumberSource final : public Source {
       spec.dtype = NarrowestDType(0, kMost);
       spec.dimension = "batch";
       spec.max = kMost;
-      tensors_.push_back(std::move(spec));
+      facts.tensors.push_back(std::move(spec));
     }
-    if (runs_) AddRuns();
+    if (runs_) AddRuns(facts.tensors);
+    SetFacts(std::move(facts));
   }
 
   bool runs() const { return runs_; }
   std::int64_t Number(ExampleId id) const { return dataset_->numbers()[id.value()]; }
 
-  Digest128 digest() const override { return dataset_->digest(); }
-  std::string_view name() const override { return runs_ ? "runs" : "numbers"; }
-  std::uint64_t examples() const override { return dataset_->numbers().size(); }
-  const std::vector<std::string>& columns() const override { return columns_; }
-  std::string_view split_column() const override { return "value"; }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
     for (const ColumnValues& column : wanted) {
       for (std::size_t i = 0; i < column.values.size(); ++i) {
@@ -96,12 +98,10 @@ class NumberSource final : public Source {
     description.facts = {{"value", static_cast<std::uint64_t>(Number(id)), "value"}};
     return description;
   }
-  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
-  const ExpandSpec& expand() const override { return expand_; }
   std::unique_ptr<ExampleReader> NewReader() const override;
 
  private:
-  void AddRuns() {
+  static void AddRuns(std::vector<TensorSpec>& tensors) {
     for (const char* path : {"run", "run/minus"}) {
       TensorSpec spec;
       spec.path = path;
@@ -111,7 +111,7 @@ class NumberSource final : public Source {
       spec.splits = "run_splits";
       spec.min = -30'010;
       spec.max = 30'010;
-      tensors_.push_back(std::move(spec));
+      tensors.push_back(std::move(spec));
     }
     TensorSpec splits;
     splits.path = "run_splits";
@@ -119,14 +119,11 @@ class NumberSource final : public Source {
     splits.dtype = DType::kUint32;
     splits.dimension = "batch+1";
     splits.max = 0xFFFFFFFF;
-    tensors_.push_back(std::move(splits));
+    tensors.push_back(std::move(splits));
   }
 
   const std::shared_ptr<const NumberDataset> dataset_;
   const bool runs_;
-  const std::vector<std::string> columns_ = {"value", "odd"};
-  const ExpandSpec expand_{1, Symmetrization::kDirected, false};
-  std::vector<TensorSpec> tensors_;
 };
 
 class NumberReader final : public ExampleReader {

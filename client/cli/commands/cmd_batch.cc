@@ -106,7 +106,7 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
     const ExampleDescription d = source.Describe(dropped.id);
     MILLRACE_RETURN_IF_ERROR(
         PrintLine(fmt::format("{:>6} {:>10} dropped: {}  {}", "-", dropped.id.value(),
-                              source.drop_reasons().NameOf(dropped.reason), name(d))));
+                              source.facts().drop_reasons.NameOf(dropped.reason), name(d))));
   }
   std::string graphs =
       fmt::format("{} {}", batch.examples(), has_graphs ? "graphs" : "examples");

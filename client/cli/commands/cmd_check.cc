@@ -169,12 +169,12 @@ Status PrintPlugins(LocalPlans& plans, const std::string& prefix, const Pipeline
 Status Check(const OfflineOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(CheckedPlan first, Compile(options));
   const Source& source = *first.plan->source();
-  if (source.code().empty()) {
+  if (source.facts().code.empty()) {
     return InvalidArgument(
         fmt::format("{}: it names no plugin: there is nothing to check", options.pipeline_file));
   }
   MILLRACE_RETURN_IF_ERROR(PrintPlugins(first.plans, "", first.plans.pipeline()));
-  if (source.varies()) fmt::print("chance        examples change from epoch to epoch\n");
+  if (source.facts().varies) fmt::print("chance        examples change from epoch to epoch\n");
   std::fflush(stdout);
   std::vector<ExampleId> ids;
   for (const std::uint64_t id : SpreadExamples(source.examples(), kCheckedExamples)) {

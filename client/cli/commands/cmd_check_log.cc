@@ -106,7 +106,7 @@ Status CheckEpoch(const Plan& plan, const StepArithmetic& steps, Position from,
       MILLRACE_ASSIGN_OR_RETURN(
           const Json expected,
           Json::Parse(BatchLogLine(steps, at, rank, batch->payload_hash(), batch->info(),
-                                   plan.source()->drop_reasons())));
+                                   plan.source()->facts().drop_reasons)));
       const auto found = logged.find({epoch, steps.Ordinal(at, rank)});
       const std::string place =
           fmt::format("epoch {}, step {}, rank {}", epoch, steps.Step(at), rank);

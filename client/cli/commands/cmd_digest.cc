@@ -111,7 +111,7 @@ Status PrintExamples(const Plan& plan, std::string_view kind, std::uint64_t full
                               plan.BatchOf({&id, 1}, 0, *scratch));
     if (!batch->info().dropped.empty()) {
       MILLRACE_RETURN_IF_ERROR(
-          print_dropped(source.drop_reasons().NameOf(batch->info().dropped[0].reason)));
+          print_dropped(source.facts().drop_reasons.NameOf(batch->info().dropped[0].reason)));
       continue;
     }
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const DeliveredBatch> delivered,
@@ -168,7 +168,7 @@ Status PrintBatches(LocalPlans& offline, const DigestOptions& options) {
       MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch,
                                 plan->Batch(at.epoch, steps.RankExamples(at, rank), *scratch));
       MILLRACE_RETURN_IF_ERROR(PrintLine(BatchLogLine(
-          steps, at, rank, batch->payload_hash(), batch->info(), plan->source()->drop_reasons())));
+          steps, at, rank, batch->payload_hash(), batch->info(), plan->source()->facts().drop_reasons)));
       progress.Add(1);
     }
   }

@@ -120,7 +120,7 @@ Status PrintPlace(const Plan& plan, const StepArithmetic& steps, Position begin,
   return PrintLine(fmt::format(
       "{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}{}{}", begin.epoch, at->step, at->rank,
       RowIn(*batch, source, planned, id), at->position.example, place.unit, ChunkIn(source, id),
-      WhyDropped(*batch, source.ChunkOf(id).example, source.drop_reasons())));
+      WhyDropped(*batch, source.ChunkOf(id).example, source.facts().drop_reasons)));
 }
 
 /// Prints where an example comes in an epoch, or one of its chunks.

@@ -280,7 +280,7 @@ Result<std::string> DescribePlan(const Plan& plan, const SampleOptions& options)
   text += DescribeBranches(plan);
   MILLRACE_ASSIGN_OR_RETURN(const std::string steps, DescribeSteps(plan, options.world_size));
   MILLRACE_ASSIGN_OR_RETURN(const Sample sample, TakeSample(plan, options.examples));
-  text += steps + DescribeSample(sample, plan.source()->drop_reasons());
+  text += steps + DescribeSample(sample, plan.source()->facts().drop_reasons);
   if (sample.examples > 0) {
     text += fmt::format("  bytes        {:.0f} packed an example, mean\n",
                         static_cast<double>(sample.bytes) / static_cast<double>(sample.examples));

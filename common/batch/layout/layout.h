@@ -107,7 +107,7 @@ struct TensorSpec {
 
 /// Why an example of a batch's range is not in the batch. Every kind of dataset has these reasons.
 /// A kind may have reasons of its own, with other numbers from 1 to kDropReasons - 1
-/// (Source::drop_reasons). drop_reasons.h has the names for display.
+/// (SourceFacts::drop_reasons). drop_reasons.h has the names for display.
 enum class DropReason : std::uint8_t {
   kTooLarge = 2,
   kExcluded = 4,

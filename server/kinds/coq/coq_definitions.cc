@@ -19,7 +19,7 @@ struct DefinitionTensors {
   std::size_t example_id;
 };
 
-class DefinitionSource final : public Source {
+class DefinitionSource final : public Source, public SourceTables {
  public:
   explicit DefinitionSource(CoqTables tables) : tables_(std::move(tables)) {
     const std::uint64_t max_cluster = index().bounds().max_cluster;
@@ -28,9 +28,18 @@ class DefinitionSource final : public Source {
                                    NodeBound(tables_.closure, max_cluster));
     numbers_.num_definitions =
         list.Add("num_definitions", TensorKind::kDense, "batch", 0, max_cluster);
+    const std::uint64_t examples = index().clusters().size();
     numbers_.example_id = list.Add("example_id", TensorKind::kDense, "batch", 0,
-                                   std::max<std::uint64_t>(examples(), 1) - 1);
-    tensors_ = list.Take();
+                                   std::max<std::uint64_t>(examples, 1) - 1);
+    SourceFacts facts;
+    facts.name = "definitions";
+    facts.digest = index().digest();
+    facts.examples = examples;
+    facts.columns = {{kFileColumn}};
+    facts.tensors = list.Take();
+    facts.expand = tables_.expand;
+    facts.drop_reasons = CoqDropReasons();
+    SetFacts(std::move(facts));
   }
 
   const DatasetIndex& index() const { return tables_.index(); }
@@ -41,11 +50,6 @@ class DefinitionSource final : public Source {
     return Sub(index().cluster_members(), cluster.members);
   }
 
-  Digest128 digest() const override { return index().digest(); }
-  std::string_view name() const override { return "definitions"; }
-  std::uint64_t examples() const override { return index().clusters().size(); }
-
-  const std::vector<std::string>& columns() const override { return columns_; }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
     for (const ColumnValues& column : wanted) {
       for (std::size_t i = 0; i < column.values.size(); ++i) {
@@ -68,23 +72,21 @@ class DefinitionSource final : public Source {
     return description;
   }
 
-  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
-  const ExpandSpec& expand() const override { return tables_.expand; }
   Status CheckIntact() const override { return tables_.CheckIntact(); }
-  DropReasonNames drop_reasons() const override { return CoqDropReasons(); }
   std::unique_ptr<ExampleReader> NewReader() const override;
   std::unique_ptr<const ExampleNames> NewNames() const override;
 
-  std::vector<SourceTableSpec> tables() const override { return CoqTableSpecs(tables_, nullptr); }
+  const SourceTables* tables() const override { return this; }
+  std::vector<SourceTableSpec> TableSpecs() const override {
+    return CoqTableSpecs(tables_, nullptr);
+  }
   void WriteTable(std::size_t table, TableWriter& out) const override {
     WriteCoqTable(tables_, nullptr, table, out);
   }
 
  private:
   const CoqTables tables_;
-  const std::vector<std::string> columns_ = {kFileColumn};
   DefinitionTensors numbers_;
-  std::vector<TensorSpec> tensors_;
 };
 
 template <class Builder>

@@ -21,10 +21,23 @@ ProofStateSource::ProofStateSource(CoqTables tables, const PlanParts& parts,
                 parts.Get<CoqNumberingPart>().restrict_to_spine, &definitions),
       contexts_(tables_.index(), tables_.labels, definitions),
       fields_(parts.Get<CoqFieldsPart>()) {
-  MakeTensors();
+  SourceFacts facts;
+  facts.name = "proof_states";
+  facts.digest = index().digest();
+  facts.examples = examples_.size();
+  facts.columns = {{kIdentityColumn}, {kFileColumn}, {kFaithfulColumn}, {kNoneArgumentColumn}};
+  facts.tensors = MakeTensors();
+  facts.expand = tables_.expand;
+  facts.split_column = kIdentityColumn;
+  facts.drop_reasons = CoqDropReasons();
+  facts.counted_tensors = {"local_context"};  // by local_args
+  if (fields_.global_context == GlobalContextField::kFull) {
+    facts.counted_tensors.emplace_back("global_context");
+  }
+  SetFacts(std::move(facts));
 }
 
-void ProofStateSource::MakeTensors() {
+std::vector<TensorSpec> ProofStateSource::MakeTensors() {
   // The largest index into a table of `count` entries, which decides the type of its tensor. An
   // empty table has none, and counts as if it had one entry.
   const auto last = [](std::uint64_t count) { return std::max<std::uint64_t>(count, 1) - 1; };
@@ -62,7 +75,7 @@ void ProofStateSource::MakeTensors() {
   list.AddSplits("args_splits");
   numbers_.proof_step = add_dense("proof_step", bounds.max_step);
   numbers_.faithful = add_dense("faithful", 1);
-  numbers_.example_id = add_dense("example_id", last(examples()));
+  numbers_.example_id = add_dense("example_id", last(examples_.size()));
   numbers_.definition = add_dense("definition", last_node_label);
   if (fields_.text) {
     numbers_.state_text = list.Add("state_text", TensorKind::kStringBytes, "bytes", 0, 255,
@@ -72,7 +85,7 @@ void ProofStateSource::MakeTensors() {
                                     "tactic_text_splits", Expansion::kKeep);
     list.AddSplits("tactic_text_splits");
   }
-  tensors_ = list.Take();
+  return list.Take();
 }
 
 std::int32_t ProofStateSource::LocalPosition(std::span<const NodeRef> context, NodeRef argument) {
@@ -100,7 +113,7 @@ bool ProofStateSource::HasNoneArgument(const OutcomeRecord& outcome, const StepR
 
 std::int64_t ProofStateSource::Value(std::size_t column, const OutcomeRecord& outcome,
                                      const StepRecord& step) const {
-  enum : std::size_t { kIdentity, kFile, kFaithful, kNoneArgument };  // as in columns_
+  enum : std::size_t { kIdentity, kFile, kFaithful, kNoneArgument };  // as in SourceFacts::columns
   switch (column) {
     case kIdentity:
       return index().definitions()[step.definition].identity;
@@ -143,13 +156,7 @@ ExampleDescription ProofStateSource::Describe(ExampleId id) const {
   return description;
 }
 
-std::vector<std::string> ProofStateSource::counted_tensors() const {
-  std::vector<std::string> counted = {"local_context"};  // by local_args
-  if (fields_.global_context == GlobalContextField::kFull) counted.emplace_back("global_context");
-  return counted;
-}
-
-std::vector<SourceTableSpec> ProofStateSource::tables() const {
+std::vector<SourceTableSpec> ProofStateSource::TableSpecs() const {
   std::vector<SourceTableSpec> specs = CoqTableSpecs(tables_, &contexts_);
   const bool numbered = fields_.global_context == GlobalContextField::kReference;
   for (SourceTableSpec& spec : specs) {

@@ -37,7 +37,7 @@ struct ProofStateTensors {
   std::size_t tactic_text;
 };
 
-class ProofStateSource final : public Source {
+class ProofStateSource final : public Source, public SourceTables {
  public:
   ProofStateSource(CoqTables tables, const PlanParts& parts);
 
@@ -65,27 +65,18 @@ class ProofStateSource final : public Source {
   /// Position of an argument in the global context of a definition, or -1.
   std::int32_t GlobalPosition(std::uint32_t definition, NodeRef argument) const;
 
-  Digest128 digest() const override { return index().digest(); }
-  std::string_view name() const override { return "proof_states"; }
-  std::uint64_t examples() const override { return examples_.size(); }
-
-  const std::vector<std::string>& columns() const override { return columns_; }
-  std::string_view split_column() const override { return kIdentityColumn; }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override;
   Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const override {
     return FilePrefixLabels(index(), options);
   }
   ExampleDescription Describe(ExampleId id) const override;
 
-  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
-  const ExpandSpec& expand() const override { return tables_.expand; }
   Status CheckIntact() const override { return tables_.CheckIntact(); }
-  DropReasonNames drop_reasons() const override { return CoqDropReasons(); }
   std::unique_ptr<ExampleReader> NewReader() const override;
   std::unique_ptr<const ExampleNames> NewNames() const override;
 
-  std::vector<std::string> counted_tensors() const override;
-  std::vector<SourceTableSpec> tables() const override;
+  const SourceTables* tables() const override { return this; }
+  std::vector<SourceTableSpec> TableSpecs() const override;
   void WriteTable(std::size_t table, TableWriter& out) const override;
 
  private:
@@ -93,7 +84,8 @@ class ProofStateSource final : public Source {
   ProofStateSource(CoqTables tables, const PlanParts& parts,
                    std::vector<std::uint32_t> definitions);
 
-  void MakeTensors();
+  /// Sets numbers_.
+  std::vector<TensorSpec> MakeTensors();
   bool HasNoneArgument(const OutcomeRecord& outcome, const StepRecord& step) const;
   std::int64_t Value(std::size_t column, const OutcomeRecord& outcome,
                      const StepRecord& step) const;
@@ -102,10 +94,7 @@ class ProofStateSource final : public Source {
   const ExampleTable examples_;
   const ContextTable contexts_;
   const CoqFieldsPart fields_;
-  const std::vector<std::string> columns_ = {kIdentityColumn, kFileColumn, kFaithfulColumn,
-                                             kNoneArgumentColumn};
   ProofStateTensors numbers_{};
-  std::vector<TensorSpec> tensors_;
 };
 
 }  // namespace millrace

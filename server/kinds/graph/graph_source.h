@@ -22,8 +22,6 @@ class GraphSource : public Source {
   const GraphDataset& dataset() const { return tables_->dataset(); }
   const GraphTables& graph_tables() const { return *tables_; }
 
-  Digest128 digest() const final { return dataset().digest(); }
-  const std::vector<std::string>& columns() const final { return columns_; }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const final {
     for (const ColumnValues& column : wanted) {
       for (std::size_t i = 0; i < column.values.size(); ++i) {
@@ -31,23 +29,24 @@ class GraphSource : public Source {
       }
     }
   }
-  const std::vector<TensorSpec>& tensors() const final { return tables_->tensors(); }
-  const ExpandSpec& expand() const final { return tables_->expand(); }
   Status CheckIntact() const final { return tables_->CheckIntact(); }
-  std::uint64_t max_example_bytes() const final { return tables_->max_example_bytes(); }
   const LateRows* late_rows() const final { return &tables_->arrays(); }
   bool verified() const final { return dataset().unverified() == 0; }
   LookupTables arrays() const final { return tables_->Lookups(); }
-  std::vector<SourceTableSpec> tables() const final { return tables_->LabelTables(); }
-  void WriteTable(std::size_t table, TableWriter& out) const final {
-    tables_->WriteLabelTable(table, out);
-  }
+  const SourceTables* tables() const final { return tables_.get(); }
 
  protected:
-  /// `columns`: the columns before the columns of targets.
-  GraphSource(std::shared_ptr<const GraphTables> tables, std::vector<std::string> columns)
-      : tables_(std::move(tables)), columns_(std::move(columns)) {
-    for (const TargetColumn& target : tables_->targets()) columns_.push_back(target.name);
+  /// `facts` has what differs between sources: of columns those before the columns of targets, the
+  /// first of which decides a hash split.
+  GraphSource(std::shared_ptr<const GraphTables> tables, SourceFacts facts)
+      : tables_(std::move(tables)) {
+    facts.digest = dataset().digest();
+    facts.split_column = facts.columns.front().name;
+    for (const TargetColumn& target : tables_->targets()) facts.columns.push_back({target.name});
+    facts.tensors = tables_->tensors();
+    facts.expand = tables_->expand();
+    facts.max_example_bytes = tables_->max_example_bytes();
+    SetFacts(std::move(facts));
   }
 
  private:
@@ -56,7 +55,6 @@ class GraphSource : public Source {
   virtual std::int64_t ColumnValue(std::size_t column, std::uint64_t row) const = 0;
 
   const std::shared_ptr<const GraphTables> tables_;
-  std::vector<std::string> columns_;
 };
 
 }  // namespace millrace

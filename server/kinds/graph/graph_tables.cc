@@ -208,7 +208,7 @@ Status GraphTables::CheckIntact() const {
   return bad_;
 }
 
-std::vector<SourceTableSpec> GraphTables::LabelTables() const {
+std::vector<SourceTableSpec> GraphTables::TableSpecs() const {
   const GraphDescription& graph = dataset_->description();
   std::vector<SourceTableSpec> specs;
   const auto add = [&](const char* name, const auto& labels, const char* tensor) {
@@ -223,7 +223,7 @@ std::vector<SourceTableSpec> GraphTables::LabelTables() const {
   return specs;
 }
 
-void GraphTables::WriteLabelTable(std::size_t table, TableWriter& out) const {
+void GraphTables::WriteTable(std::size_t table, TableWriter& out) const {
   const GraphDescription& graph = dataset_->description();
   const bool nodes = table == 0 && graph.node_labels.has_value();
   out.Texts([&labels = nodes ? *graph.node_labels : *graph.edge_labels](const auto& visit) {

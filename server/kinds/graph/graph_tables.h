@@ -59,7 +59,7 @@ struct GraphBounds {
   bool merged = false;                     // one graph per batch
 };
 
-class GraphTables {
+class GraphTables : public SourceTables {
  public:
   /// InvalidArgument if files are excluded, or if a requested array does not exist.
   static Result<std::shared_ptr<const GraphTables>> Make(
@@ -90,8 +90,8 @@ class GraphTables {
   }
   Status CheckIntact() const;
   /// Tables of the names of labels, if graph.json has them.
-  std::vector<SourceTableSpec> LabelTables() const;
-  void WriteLabelTable(std::size_t table, TableWriter& out) const;
+  std::vector<SourceTableSpec> TableSpecs() const override;
+  void WriteTable(std::size_t table, TableWriter& out) const override;
 
   /// Appends the nodes of an example with their labels and features. `node_at(i)` gives node i,
   /// which is below dataset().nodes(). DataLoss for a label that is out of range.

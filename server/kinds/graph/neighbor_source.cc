@@ -20,9 +20,12 @@ namespace {
 
 class NeighborSource final : public RootListSource {
  public:
-  NeighborSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list,
+  NeighborSource(const std::shared_ptr<const GraphTables>& tables, const GraphArray* list,
                  NeighborOptions options, std::uint64_t seed, std::vector<std::uint64_t> excluded)
-      : RootListSource(std::move(tables), list),
+      : RootListSource(tables, list,
+                       {.varies = true,
+                        .drops_excluded = tables->expand().merged,
+                        .reading_stage = "neighbors"}),
         options_(std::move(options)),
         seed_(seed),
         excluded_(std::move(excluded)) {}
@@ -37,9 +40,6 @@ class NeighborSource final : public RootListSource {
     return std::binary_search(excluded_.begin(), excluded_.end(), example.value());
   }
 
-  bool varies() const override { return true; }
-  bool drops_excluded() const override { return merged(); }
-  std::string_view reading_stage() const override { return "neighbors"; }
   std::unique_ptr<ExampleReader> NewReader() const override;
 
  private:

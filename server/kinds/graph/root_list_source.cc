@@ -11,10 +11,18 @@ namespace {
 
 enum RootColumn : std::size_t { kNode, kDegree, kNodeLabel, kTargets };
 
+SourceFacts RootFacts(const GraphTables& tables, const GraphArray* list, SourceFacts facts) {
+  facts.name = "roots";
+  facts.examples = list == nullptr ? tables.dataset().nodes() : list->rows();
+  facts.columns = {{"node"}, {"degree"}, {"node_label"}};
+  return facts;
+}
+
 }  // namespace
 
-RootListSource::RootListSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list)
-    : GraphSource(std::move(tables), {"node", "degree", "node_label"}), list_(list) {}
+RootListSource::RootListSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list,
+                               SourceFacts facts)
+    : GraphSource(tables, RootFacts(*tables, list, std::move(facts))), list_(list) {}
 
 Result<std::uint64_t> RootListSource::Root(std::uint64_t row) const {
   if (list_ == nullptr) return row;
@@ -24,12 +32,6 @@ Result<std::uint64_t> RootListSource::Root(std::uint64_t row) const {
 void RootListSource::AskForRoot(std::uint64_t row) const {
   if (list_ != nullptr) AskForLine(list_->data + row * DTypeSize(list_->type.dtype));
 }
-
-std::uint64_t RootListSource::examples() const {
-  return list_ == nullptr ? dataset().nodes() : list_->rows();
-}
-
-std::string_view RootListSource::split_column() const { return columns()[kNode]; }
 
 ExampleDescription RootListSource::Describe(ExampleId id) const {
   ExampleDescription description;

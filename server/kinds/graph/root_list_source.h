@@ -20,14 +20,13 @@ class RootListSource : public GraphSource {
   /// Prefetches the data of Root, before many roots are read.
   void AskForRoot(std::uint64_t row) const;
 
-  std::string_view name() const final { return "roots"; }
-  std::uint64_t examples() const final;
-  std::string_view split_column() const final;
   ExampleDescription Describe(ExampleId id) const final;
 
  protected:
-  /// `list`: nullptr for every node.
-  RootListSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list);
+  /// `list`: nullptr for every node. `facts`: as for GraphSource, without name, examples and
+  /// columns.
+  RootListSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list,
+                 SourceFacts facts);
 
  private:
   std::int64_t ColumnValue(std::size_t column, std::uint64_t row) const final;

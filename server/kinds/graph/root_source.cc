@@ -59,7 +59,7 @@ class RootSource final : public RootListSource {
  public:
   RootSource(std::shared_ptr<const GraphTables> tables, const GraphArray* list, StopTable stops,
              const ClosurePart& closure)
-      : RootListSource(std::move(tables), list),
+      : RootListSource(std::move(tables), list, {}),
         stops_(std::move(stops)),
         options_(closure.options),
         kernel_(ChooseKernel(dataset().nodes(), closure)) {

@@ -17,7 +17,10 @@ enum SmallGraphColumn : std::size_t { kFirstNode, kNodeCount, kEdgeCount, kFirst
 class SmallGraphSource final : public GraphSource {
  public:
   SmallGraphSource(std::shared_ptr<const GraphTables> tables, const GraphArray& list)
-      : GraphSource(std::move(tables), {"node", "nodes", "edges"}), list_(list) {}
+      : GraphSource(std::move(tables), {.name = "graphs",
+                                        .examples = list.rows() - 1,
+                                        .columns = {{"node"}, {"nodes"}, {"edges"}}}),
+        list_(list) {}
 
   Result<GraphRange> Nodes(std::uint64_t row) const { return dataset().SmallGraph(list_, row); }
   /// The places of the edges of some nodes.
@@ -29,9 +32,6 @@ class SmallGraphSource final : public GraphSource {
     return dataset().BadNumber(dataset().indptr(), nodes.end, "is below an earlier one");
   }
 
-  std::string_view name() const override { return "graphs"; }
-  std::uint64_t examples() const override { return list_.rows() - 1; }
-  std::string_view split_column() const override { return columns()[kFirstNode]; }
   ExampleDescription Describe(ExampleId id) const override {
     ExampleDescription description;
     if (const auto nodes = Nodes(id.value()); nodes.ok()) {

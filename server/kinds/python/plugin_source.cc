@@ -46,17 +46,29 @@ class PluginSource final : public Source {
  public:
   PluginSource(std::shared_ptr<PluginRegistry> plugins, std::shared_ptr<PluginPool> pool,
                PluginObject object, Digest128 data, DeclaredTensors tensors,
-               std::vector<GivenColumn> given, std::string probe, Digest128 digest)
+               std::vector<GivenColumn> given, const std::string& probe, Digest128 digest)
       : plugins_(std::move(plugins)),
         pool_(std::move(pool)),
         object_(std::move(object)),
-        data_(data),
         tensors_(std::move(tensors)),
-        given_(std::move(given)),
-        probe_(std::move(probe)),
-        digest_(digest) {
-    columns_.emplace_back(kExampleIdTensor);
-    for (const GivenColumn& column : given_) columns_.push_back(column.name);
+        given_(std::move(given)) {
+    SourceFacts facts;
+    facts.name = kPythonKind;
+    facts.digest = digest;
+    facts.examples = pool_->facts().length;
+    facts.columns = {{std::string(kExampleIdTensor)}};
+    for (const GivenColumn& column : given_) {
+      facts.columns.push_back({column.name, column.values->is_float});
+    }
+    facts.tensors = tensors_.specs;
+    facts.split_column = kExampleIdTensor;
+    facts.drop_reasons = DropReasonNames({"plugin"});
+    facts.data_digest = data;
+    facts.code = Code() + probe;
+    facts.varies = pool_->facts().uses_chance;
+    facts.pools = {pool_->number()};
+    facts.reading_stage = "python";
+    SetFacts(std::move(facts));
   }
 
   PluginPool& pool() const { return *pool_; }
@@ -64,13 +76,6 @@ class PluginSource final : public Source {
   const DeclaredTensors& declared() const { return tensors_; }
   std::stop_token stop_token() const { return plugins_->stop_token(); }
 
-  Digest128 digest() const override { return digest_; }
-  Digest128 data_digest() const override { return data_; }
-  std::string code() const override;
-  bool varies() const override { return pool_->facts().uses_chance; }
-  std::string_view name() const override { return kPythonKind; }
-  std::uint64_t examples() const override { return pool_->facts().length; }
-  const std::vector<std::string>& columns() const override { return columns_; }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
     for (const ColumnValues& column : wanted) {
       for (std::size_t i = 0; i < column.values.size(); ++i) {
@@ -80,42 +85,31 @@ class PluginSource final : public Source {
       }
     }
   }
-  bool HasFloats(std::size_t column) const override {
-    return column != 0 && given_[column - 1].values->is_float;
-  }
-  std::string_view split_column() const override { return columns_.front(); }
   ExampleDescription Describe(ExampleId id) const override {
     ExampleDescription description;
     description.title = fmt::format("example {} of {}", id.value(), object_.ToString());
     return description;
   }
-  const std::vector<TensorSpec>& tensors() const override { return tensors_.specs; }
-  const ExpandSpec& expand() const override { return expand_; }
   std::unique_ptr<ExampleReader> NewReader() const override;
-  std::set<std::uint64_t> pools() const override { return {pool_->number()}; }
-  std::string_view reading_stage() const override { return "python"; }
   std::unique_ptr<const ExampleNames> NewNames() const override;
   /// Without a version or a digest, nothing says whether what was built is still right when the
   /// plugin's processes are gone.
   bool verified() const override {
     return pool_->facts().has_version || pool_->facts().digest.has_value();
   }
-  DropReasonNames drop_reasons() const override { return DropReasonNames({"plugin"}); }
 
  private:
+  /// What decides what is built, but for the examples that were probed.
+  std::string Code() const;
+
   const std::shared_ptr<PluginRegistry> plugins_;
   const std::shared_ptr<PluginPool> pool_;
   const PluginObject object_;
-  const Digest128 data_;
   const DeclaredTensors tensors_;
   const std::vector<GivenColumn> given_;
-  const std::string probe_;  // what some examples came to here
-  const Digest128 digest_;
-  std::vector<std::string> columns_;
-  const ExpandSpec expand_{1, Symmetrization::kDirected, false};
 };
 
-std::string PluginSource::code() const {
+std::string PluginSource::Code() const {
   const PluginFacts& facts = pool_->facts();
   std::string text = fmt::format("plugin={} files={}\nlength={}\ndigest={}\n", object_.ToString(),
                                  facts.files.ToHex(), facts.length, facts.digest.value_or(""));
@@ -123,7 +117,7 @@ std::string PluginSource::code() const {
     text += fmt::format("{}={}\n", tensor.name, TensorTypeText(tensor.type));
   }
   if (facts.uses_chance) text += fmt::format("chance {}\n", kChanceVersion);
-  return text + facts.environment + probe_;
+  return text + facts.environment;
 }
 
 /// Names of examples: what the plugin says of their content, and its own files.
@@ -168,7 +162,7 @@ class PluginReader final : public ExampleReader {
     request_.ids.clear();
     for (const ExampleId id : ids) request_.ids.push_back(id.value());
     request_.epochs.clear();
-    for (std::size_t i = 0; source_.varies() && i < ids.size(); ++i) {
+    for (std::size_t i = 0; source_.facts().varies && i < ids.size(); ++i) {
       request_.epochs.push_back(writer.PassOf(i));
     }
     MILLRACE_ASSIGN_OR_RETURN(const PluginReply reply,
@@ -212,7 +206,7 @@ std::unique_ptr<ExampleReader> PluginSource::NewReader() const {
 }
 
 std::unique_ptr<const ExampleNames> PluginSource::NewNames() const {
-  if (varies()) return nullptr;
+  if (facts().varies) return nullptr;
   return std::make_unique<PluginNames>(*this);
 }
 

@@ -35,8 +35,17 @@ class RecordsSource final : public Source {
       : dataset_(std::move(dataset)),
         features_(std::move(features)),
         tensors_(std::move(tensors)),
-        drops_(drops),
-        columns_({std::string(kExampleIdTensor), kFileColumn, kBytesColumn}) {
+        drops_(drops) {
+    SourceFacts facts;
+    facts.name = kRecordsKind;
+    facts.digest = dataset_->digest();
+    facts.examples = dataset_->examples();
+    facts.columns = {{std::string(kExampleIdTensor)}, {kFileColumn}, {kBytesColumn}};
+    facts.tensors = tensors_.specs;
+    facts.split_column = kExampleIdTensor;
+    facts.drop_reasons = DropReasonNames({"bad_record"});
+    facts.max_example_bytes = MaxExampleBytes();
+    SetFacts(std::move(facts));
     for (const RecordsFile& file : dataset_->index().files()) {
       excluded_.push_back(std::find(excluded.begin(), excluded.end(), file.file.name) !=
                           excluded.end());
@@ -53,40 +62,30 @@ class RecordsSource final : public Source {
   bool IsExcluded(std::uint32_t file) const { return excluded_[file]; }
   bool excludes_any() const { return excludes_any_; }
 
-  Digest128 digest() const override { return dataset_->digest(); }
-  std::string_view name() const override { return kRecordsKind; }
-  std::uint64_t examples() const override { return dataset_->examples(); }
-  const std::vector<std::string>& columns() const override { return columns_; }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override;
-  std::string_view split_column() const override { return columns_[0]; }
   Result<std::vector<std::uint32_t>> FileLabels(const SplitOptions& options) const override {
     std::vector<std::string_view> names;
     for (const RecordsFile& file : dataset_->index().files()) names.push_back(file.file.name);
     return LabelsOfFiles(names, options);
   }
   ExampleDescription Describe(ExampleId id) const override;
-  const std::vector<TensorSpec>& tensors() const override { return tensors_.specs; }
-  const ExpandSpec& expand() const override { return expand_; }
   std::unique_ptr<ExampleReader> NewReader() const override;
   std::unique_ptr<const ExampleNames> NewNames() const override;
   Status CheckIntact() const override;
-  DropReasonNames drop_reasons() const override { return DropReasonNames({"bad_record"}); }
-  std::uint64_t max_example_bytes() const override;
 
  private:
+  std::uint64_t MaxExampleBytes() const;
   void ReadSizes(ExampleId first, std::span<std::int64_t> values) const;
 
   const std::shared_ptr<const RecordsDataset> dataset_;
   const std::vector<RecordFeature> features_;
   const DeclaredTensors tensors_;
   const bool drops_;
-  const std::vector<std::string> columns_;
   std::vector<bool> excluded_;  // for each file
   bool excludes_any_ = false;
   std::vector<std::uint32_t> refused_;  // files with damaged records that are not dropped
   /// Sizes of records were wanted that could not be read, so what goes by them is wrong.
   mutable std::atomic<bool> lacks_sizes_{false};
-  const ExpandSpec expand_{1, Symmetrization::kDirected, false};
 };
 
 void RecordsSource::ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const {
@@ -186,7 +185,7 @@ Status RecordsSource::CheckIntact() const {
                   "`records`");
 }
 
-std::uint64_t RecordsSource::max_example_bytes() const {
+std::uint64_t RecordsSource::MaxExampleBytes() const {
   std::uint64_t largest = 0;
   for (const RecordsFile& file : dataset_->index().files()) {
     largest = std::max(largest, file.largest);

@@ -22,7 +22,7 @@ class CachedSource final : public SourceDecorator {
  public:
   CachedSource(std::shared_ptr<const Source> source, std::unique_ptr<const ExampleNames> names,
                const SourceCache& cache)
-      : SourceDecorator(std::move(source)),
+      : SourceDecorator(source, source->facts()),
         names_(std::move(names)),
         cache_(cache),
         packer_(this->source().tensors()) {}

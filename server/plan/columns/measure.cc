@@ -29,8 +29,9 @@ std::optional<MeasuredType> ScalarType(const TensorSpec& tensor) {
 }  // namespace
 
 std::vector<MeasurableColumn> MeasurableColumns(const Source& source) {
-  if (source.varies()) return {};
-  std::set<std::string, std::less<>> names(source.columns().begin(), source.columns().end());
+  if (source.facts().varies) return {};
+  const std::vector<std::string> own = ColumnNames(source);
+  std::set<std::string, std::less<>> names(own.begin(), own.end());
   std::vector<MeasurableColumn> columns;
   const auto add = [&](std::string name, MeasuredType type, const std::string& path) {
     const std::vector<TensorSpec>& tensors = source.tensors();

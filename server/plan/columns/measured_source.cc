@@ -12,30 +12,31 @@
 namespace millrace {
 namespace {
 
+SourceFacts FactsOf(const Source& source, const MeasuredColumns& columns) {
+  SourceFacts facts = source.facts();
+  std::string identity = facts.digest.ToHex();
+  for (const auto& [name, values] : columns) {
+    facts.columns.push_back({.name = name,
+                             .floats = values->type() == MeasuredType::kFloat32,
+                             .feature = values->type() != MeasuredType::kCount});
+    if (facts.code.empty()) continue;  // the dataset decides the values
+    identity += fmt::format("\n{} {} {}", name, values->width(),
+                            Xxh3(std::as_bytes(values->bytes())).ToHex());
+    if (values->type() == MeasuredType::kCount) continue;
+    identity += fmt::format(" {} {}", static_cast<unsigned>(values->type()),
+                            Xxh3(std::as_bytes(values->present())).ToHex());
+  }
+  if (!facts.code.empty()) facts.digest = Xxh3(identity);
+  return facts;
+}
+
 class MeasuredSource final : public SourceDecorator {
  public:
-  MeasuredSource(std::shared_ptr<const Source> source, const MeasuredColumns& columns)
-      : SourceDecorator(std::move(source)), names_(this->source().columns()) {
-    for (const auto& [name, values] : columns) {
-      names_.push_back(name);
-      measured_.push_back(values);
-    }
-    digest_ = this->source().digest();
-    if (this->source().code().empty()) return;  // the dataset decides the values
-    std::string identity = digest_.ToHex();
-    for (const auto& [name, values] : columns) {
-      identity += fmt::format("\n{} {} {}", name, values->width(),
-                              Xxh3(std::as_bytes(values->bytes())).ToHex());
-      if (values->type() == MeasuredType::kCount) continue;
-      identity += fmt::format(" {} {}", static_cast<unsigned>(values->type()),
-                              Xxh3(std::as_bytes(values->present())).ToHex());
-    }
-    digest_ = Xxh3(identity);
+  MeasuredSource(const std::shared_ptr<const Source>& source, const MeasuredColumns& columns)
+      : SourceDecorator(source, FactsOf(*source, columns)) {
+    for (const auto& [name, values] : columns) measured_.push_back(values);
   }
 
-  Digest128 digest() const override { return digest_; }
-
-  const std::vector<std::string>& columns() const override { return names_; }
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
     const std::size_t own = source().columns().size();
     std::vector<ColumnValues> rest;
@@ -53,16 +54,6 @@ class MeasuredSource final : public SourceDecorator {
     }
     if (!rest.empty()) source().ReadColumns(first, rest);
   }
-  bool HasFloats(std::size_t column) const override {
-    const std::size_t own = source().columns().size();
-    return column < own ? source().HasFloats(column)
-                        : measured_[column - own]->type() == MeasuredType::kFloat32;
-  }
-  bool IsFeature(std::size_t column) const override {
-    const std::size_t own = source().columns().size();
-    return column < own ? source().IsFeature(column)
-                        : measured_[column - own]->type() != MeasuredType::kCount;
-  }
   bool Unmeasured(std::size_t column, ExampleId id) const override {
     const std::size_t own = source().columns().size();
     return column < own ? source().Unmeasured(column, id)
@@ -70,16 +61,14 @@ class MeasuredSource final : public SourceDecorator {
   }
 
  private:
-  std::vector<std::string> names_;
   std::vector<std::shared_ptr<const MeasuredValues>> measured_;
-  Digest128 digest_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Source> WithColumns(std::shared_ptr<const Source> source,
+std::shared_ptr<const Source> WithColumns(const std::shared_ptr<const Source>& source,
                                           const MeasuredColumns& columns) {
-  return std::make_shared<const MeasuredSource>(std::move(source), columns);
+  return std::make_shared<const MeasuredSource>(source, columns);
 }
 
 }  // namespace millrace

@@ -19,7 +19,7 @@ using MeasuredColumns = std::map<std::string, std::shared_ptr<const MeasuredValu
 /// `source` with more columns after its own. If a user's code builds the examples, the values are
 /// part of the digest, because they order the examples and nothing else decides them. REQUIRES:
 /// each column has a value for each example, and a name that the source's columns do not have.
-std::shared_ptr<const Source> WithColumns(std::shared_ptr<const Source> source,
+std::shared_ptr<const Source> WithColumns(const std::shared_ptr<const Source>& source,
                                           const MeasuredColumns& columns);
 
 }  // namespace millrace

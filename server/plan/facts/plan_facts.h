@@ -28,7 +28,7 @@ struct PlanFields {
   Fingerprint order_fingerprint;
   std::vector<PlanDataset> datasets;  // of Pipeline::datasets(), in its order
   std::string canonical_text = {};    // of the pipeline
-  std::string code = {};              // Source::code
+  std::string code = {};              // SourceFacts::code
   std::string static_digest = {};
   StepOptions steps = {};               // for a world size of 1
   std::uint64_t max_example_bytes = 0;  // 0: unknown
@@ -54,7 +54,7 @@ class PlanFacts {
   /// The pipeline's options as sorted `key=value` lines. They show in which options two pipelines
   /// differ.
   const std::string& canonical_text() const { return fields_.canonical_text; }
-  /// Lines about a user's code (Source::code); empty: there is no such code.
+  /// Lines about a user's code (SourceFacts::code); empty: there is no such code.
   const std::string& code() const { return fields_.code; }
   /// The digest of the vocabulary and the contexts, 32 hex digits.
   const std::string& static_digest() const { return fields_.static_digest; }

@@ -40,7 +40,7 @@ class BranchProgram {
   }
   /// As Source::max_example_bytes.
   std::uint64_t max_example_bytes() const {
-    const std::uint64_t own = source_->max_example_bytes();
+    const std::uint64_t own = source_->facts().max_example_bytes;
     return plan_ == nullptr ? own : plan_->MaxExampleBytes(own);
   }
 

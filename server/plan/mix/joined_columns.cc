@@ -17,7 +17,7 @@ class JoinedTables::ColumnWriter {
     for (const Part& part : tables.parts_) {
       const Source& source = *part.branch.source;
       // The table could be read when the tables were joined, and its values are always the same.
-      values_.push_back(*ReadSourceTable(source, source.tables()[table].table, table));
+      values_.push_back(*ReadSourceTable(source, source.table_specs()[table].table, table));
     }
   }
 
@@ -105,7 +105,7 @@ class JoinedTables::ColumnWriter {
   void AppendRuns(std::size_t part, std::size_t column, Numbers& added) const {
     const std::size_t target = Link(column).table;
     const Numbers& runs = Of<Numbers>(part, column);
-    const SourceTableSpec spec = tables_.parts_[part].branch.source->tables()[target];
+    const SourceTableSpec spec = tables_.parts_[part].branch.source->table_specs()[target];
     std::uint64_t next = spec.table.rows;
     for (const std::uint64_t run : runs) next -= run;
     for (std::size_t row = 0; row < runs.size(); ++row) {
@@ -123,7 +123,7 @@ class JoinedTables::ColumnWriter {
 };
 
 void JoinedTables::Write(std::size_t table, TableWriter& out) const {
-  if (parts_.size() == 1) return parts_.front().branch.source->WriteTable(table, out);
+  if (parts_.size() == 1) return parts_.front().branch.source->tables()->WriteTable(table, out);
   const ColumnWriter writer(*this, table);
   for (std::size_t column = 0; column < specs_[table].table.columns.size(); ++column) {
     writer.Write(column, out);

@@ -47,7 +47,7 @@ class JoinedTables::Joiner {
 
   Status Add(Part& part) {
     digests_.assign(result_.specs_.size(), {});
-    const std::vector<SourceTableSpec> specs = part.branch.source->tables();
+    const std::vector<SourceTableSpec> specs = part.branch.source->table_specs();
     for (const std::size_t table : result_.links_.order) {
       Status status = AddTable(part, specs[table], table);
       if (!status.ok()) {
@@ -119,11 +119,11 @@ class JoinedTables::Joiner {
 
 Result<JoinedTables> JoinedTables::Make(std::vector<Branch> branches, bool joint) {
   JoinedTables result;
-  result.specs_ = branches.front().source->tables();
+  result.specs_ = branches.front().source->table_specs();
   MILLRACE_ASSIGN_OR_RETURN(result.links_, LinkedTables::Make(result.specs_));
   std::vector<std::vector<Digest128>> digests;  // of parts, by table
   for (Branch& branch : branches) {
-    const std::vector<SourceTableSpec> specs = branch.source->tables();
+    const std::vector<SourceTableSpec> specs = branch.source->table_specs();
     MILLRACE_RETURN_IF_ERROR(
         CheckTablesAgree({branches.front().name, result.specs_}, {branch.name, specs}));
     std::vector<Digest128> own = DigestTables(*branch.source, specs);

@@ -142,7 +142,7 @@ Result<MixPlan> MixPlan::Make(const std::vector<SourceBranch>& branches,
     plan.copies.push_back(
         CopyOf(plan.programs[i], plan.tables, i, mixed.tensors, mixed.numbers[i]));
     MILLRACE_ASSIGN_OR_RETURN(plan.copies[i].reasons,
-                              reasons.Add(branches[i].source->drop_reasons()));
+                              reasons.Add(branches[i].source->facts().drop_reasons));
   }
   plan.reasons = reasons.names();
   plan.tensors = std::move(mixed.tensors);

@@ -19,62 +19,62 @@ namespace {
 /// The table of the branches' names.
 constexpr const char* kBranchTable = "branches";
 
-class MixedSource final : public Source {
+/// An upper estimate of the packed bytes of an example of the mix; 0: unknown.
+std::uint64_t MostBytes(const MixPlan& plan) {
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < plan.programs.size(); ++i) {
+    const std::uint64_t own = plan.programs[i].max_example_bytes();
+    if (own == 0) return 0;
+    // No tensor is widened by more than this.
+    std::uint64_t factor = 1;
+    for (const CopiedTensor& tensor : plan.copies[i].tensors) {
+      factor = std::max<std::uint64_t>(
+          factor, DTypeSize(plan.tensors[tensor.to].dtype) / DTypeSize(tensor.from_type));
+    }
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(own, factor, &bytes)) return 0;
+    most = std::max(most, bytes);
+  }
+  return most + kTensorAlignment;
+}
+
+SourceFacts FactsOf(std::vector<SourceBranch> branches, const MixPlan& plan) {
+  const SourceFacts& first = branches.front().source->facts();
+  SourceFacts facts;
+  facts.name = first.name;
+  facts.reading_stage = first.reading_stage;
+  std::vector<Digest128> digests;
+  for (const SourceBranch& branch : branches) {
+    const SourceFacts& own = branch.source->facts();
+    digests.push_back(own.digest);
+    if (own.name != first.name) facts.name = "mix";
+    facts.examples += own.examples;
+    if (!own.code.empty()) facts.code += branch.name + '\n' + own.code;
+    facts.varies = facts.varies || own.varies;
+    facts.whole_batches = facts.whole_batches || !own.by_row();
+    facts.pools.insert(own.pools.begin(), own.pools.end());
+    // That of a plugin if a branch is one: it takes the most time.
+    if (IsPythonStage(own.reading_stage) && !IsPythonStage(facts.reading_stage)) {
+      facts.reading_stage = own.reading_stage;
+    }
+  }
+  facts.digest = JoinDigests(digests);
+  facts.tensors = plan.tensors;
+  facts.expand = plan.expand;
+  facts.drop_reasons = plan.reasons;
+  facts.max_example_bytes = MostBytes(plan);
+  facts.branches = std::move(branches);
+  return facts;
+}
+
+class MixedSource final : public Source, public SourceTables {
  public:
   MixedSource(std::vector<SourceBranch> branches, MixPlan plan)
-      : branches_(std::move(branches)), plan_(std::move(plan)), tables_(plan_.tables.specs()) {
-    std::vector<Digest128> digests;
-    for (const SourceBranch& branch : branches_) digests.push_back(branch.source->digest());
-    digest_ = JoinDigests(digests);
-    tables_.push_back({{kBranchTable, branches_.size(), {{"name", ColumnType::kText}}, {}},
-                       {std::string(kBranchTensor)}});
-  }
+      : Source(FactsOf(std::move(branches), plan)), plan_(std::move(plan)) {}
 
-  Digest128 digest() const override { return digest_; }
-  std::string code() const override {
-    std::string all;
-    for (const SourceBranch& branch : branches_) {
-      const std::string own = branch.source->code();
-      if (!own.empty()) all += branch.name + '\n' + own;
-    }
-    return all;
-  }
-  bool varies() const override {
-    return std::any_of(branches_.begin(), branches_.end(),
-                       [](const SourceBranch& branch) { return branch.source->varies(); });
-  }
-  bool by_row() const override {
-    return std::all_of(branches_.begin(), branches_.end(),
-                       [](const SourceBranch& branch) { return branch.source->by_row(); });
-  }
-  std::set<std::uint64_t> pools() const override {
-    std::set<std::uint64_t> pools;
-    for (const SourceBranch& branch : branches_) pools.merge(branch.source->pools());
-    return pools;
-  }
-  /// That of a plugin if a branch is one: it takes the most time.
-  std::string_view reading_stage() const override {
-    const auto plugin = std::find_if(
-        branches_.begin(), branches_.end(),
-        [](const SourceBranch& branch) { return IsPythonStage(branch.source->reading_stage()); });
-    return (plugin == branches_.end() ? branches_.front() : *plugin).source->reading_stage();
-  }
-  std::string_view name() const override {
-    const std::string_view first = branches_.front().source->name();
-    const bool same =
-        std::all_of(branches_.begin(), branches_.end(),
-                    [&](const SourceBranch& branch) { return branch.source->name() == first; });
-    return same ? first : "mix";
-  }
-  std::uint64_t examples() const override {
-    return branches_.back().first + branches_.back().source->examples();
-  }
-  std::span<const SourceBranch> branches() const override { return branches_; }
-
-  const std::vector<std::string>& columns() const override { return columns_; }
   void ReadColumns(ExampleId, std::span<const ColumnValues>) const override {}
   ExampleDescription Describe(ExampleId id) const override {
-    const SourceBranch& branch = branches_[BranchOf(branches_, id)];
+    const SourceBranch& branch = branches()[BranchOf(branches(), id)];
     const std::uint64_t own = id.value() - branch.first;
     ExampleDescription description = branch.source->Describe(ExampleId(own));
     // First, because branches may have different facts.
@@ -83,53 +83,33 @@ class MixedSource final : public Source {
     return description;
   }
 
-  const std::vector<TensorSpec>& tensors() const override { return plan_.tensors; }
-  const ExpandSpec& expand() const override { return plan_.expand; }
   std::unique_ptr<ExampleReader> NewReader() const override {
-    return std::make_unique<MixedReader>(plan_, branches_);
+    return std::make_unique<MixedReader>(plan_, branches());
   }
   Status CheckIntact() const override {
-    for (const SourceBranch& branch : branches_) {
+    for (const SourceBranch& branch : branches()) {
       MILLRACE_RETURN_IF_ERROR(branch.source->CheckIntact());
     }
     return OkStatus();
   }
-  DropReasonNames drop_reasons() const override { return plan_.reasons; }
-  std::uint64_t max_example_bytes() const override;
 
-  std::vector<SourceTableSpec> tables() const override { return tables_; }
+  const SourceTables* tables() const override { return this; }
+  std::vector<SourceTableSpec> TableSpecs() const override {
+    std::vector<SourceTableSpec> specs = plan_.tables.specs();
+    specs.push_back({{kBranchTable, branches().size(), {{"name", ColumnType::kText}}, {}},
+                     {std::string(kBranchTensor)}});
+    return specs;
+  }
   void WriteTable(std::size_t table, TableWriter& out) const override {
-    if (table + 1 < tables_.size()) return plan_.tables.Write(table, out);
+    if (table < plan_.tables.specs().size()) return plan_.tables.Write(table, out);
     out.Texts([&](const auto& visit) {
-      for (const SourceBranch& branch : branches_) visit(std::string_view(branch.name));
+      for (const SourceBranch& branch : branches()) visit(std::string_view(branch.name));
     });
   }
 
  private:
-  const std::vector<SourceBranch> branches_;
   const MixPlan plan_;
-  std::vector<SourceTableSpec> tables_;
-  const std::vector<std::string> columns_;
-  Digest128 digest_;
 };
-
-std::uint64_t MixedSource::max_example_bytes() const {
-  std::uint64_t most = 0;
-  for (std::size_t i = 0; i < branches_.size(); ++i) {
-    const std::uint64_t own = plan_.programs[i].max_example_bytes();
-    if (own == 0) return 0;
-    // No tensor is widened by more than this.
-    std::uint64_t factor = 1;
-    for (const CopiedTensor& tensor : plan_.copies[i].tensors) {
-      factor = std::max<std::uint64_t>(
-          factor, DTypeSize(plan_.tensors[tensor.to].dtype) / DTypeSize(tensor.from_type));
-    }
-    std::uint64_t bytes = 0;
-    if (__builtin_mul_overflow(own, factor, &bytes)) return 0;
-    most = std::max(most, bytes);
-  }
-  return most + kTensorAlignment;
-}
 
 }  // namespace
 

@@ -11,12 +11,12 @@ namespace millrace {
 std::string TableBytes(const Source& source, const TableSpec& spec, std::size_t table) {
   std::string bytes;
   TableWriter writer(spec);
-  source.WriteTable(table, writer);
+  source.tables()->WriteTable(table, writer);
   bytes.reserve(writer.bytes());
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream out(&stream);
   writer.BeginWriting(&out);
-  source.WriteTable(table, writer);
+  source.tables()->WriteTable(table, writer);
   out.Trim();
   return bytes;
 }

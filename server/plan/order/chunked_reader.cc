@@ -30,7 +30,7 @@ ChunkedReader::ChunkedReader(const Source& source, const Chunks& chunks, const C
     : source_(&source),
       chunks_(&chunks),
       cut_(cut),
-      by_chunk_(source.draws_by_chunk()),
+      by_chunk_(source.facts().draws_by_chunk),
       pool_(std::move(pool)),
       examples_(std::move(examples)),
       reader_(source.NewReader()) {
@@ -129,7 +129,7 @@ Status ChunkedReader::Copy(const Built& example, std::uint64_t number, BatchWrit
     return DataLoss(fmt::format(
         "example {}: {} has {} elements, but the column {} says {}, by which it is cut into chunks",
         example.wanted.id.value(), source_->tensors()[cut_.tensor].path, length,
-        source_->columns()[cut_.column], expected));
+        source_->columns()[cut_.column].name, expected));
   }
   const Chunks::Extent extent = chunks_->ExtentOf(number, length);
   for (std::size_t tensor = 0; tensor < splits_.size(); ++tensor) {

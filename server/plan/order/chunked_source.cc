@@ -32,7 +32,7 @@ std::string WhyWhole(const Source& source, const TensorSpec& tensor) {
     return fmt::format("{} has a row for each of the {} of a graph, and a graph is not cut",
                        tensor.path, tensor.dimension);
   }
-  const std::vector<std::string> counted = source.counted_tensors();
+  const std::vector<std::string>& counted = source.facts().counted_tensors;
   for (const TensorSpec& other : source.tensors()) {
     if (other.path == TextLengthsOf(tensor.path)) {
       return fmt::format("{} is a list of texts, and {} says where each of them ends", tensor.path,
@@ -104,28 +104,36 @@ Result<std::vector<std::uint64_t>> LengthsOf(const Source& source, std::size_t c
   return lengths;
 }
 
-class ChunkedSource final : public SourceDecorator {
- public:
-  ChunkedSource(std::shared_ptr<const Source> source, ChunkCut cut,
-                std::span<const std::uint64_t> lengths, const Chunks::Options& options)
-      : SourceDecorator(std::move(source)),
-        cut_(cut),
-        chunks_(lengths, options),
-        tensors_(this->source().tensors()) {
-    std::uint64_t most = 1;
-    for (const std::uint64_t length : lengths) {
-      most = std::max(most, Chunks::CountOf(length, options));
-    }
-    TensorSpec number;
-    number.path = kChunkTensor;
-    number.kind = TensorKind::kDense;
-    number.dtype = NarrowestDType(0, most - 1);
-    number.dimension = "batch";
-    number.max = most - 1;
-    tensors_.push_back(std::move(number));
-  }
+SourceFacts FactsOf(const Source& source, const Chunks& chunks, std::uint64_t most_chunks) {
+  SourceFacts facts = source.facts();
+  facts.examples = chunks.size();
+  TensorSpec number;
+  number.path = kChunkTensor;
+  number.kind = TensorKind::kDense;
+  number.dtype = NarrowestDType(0, most_chunks - 1);
+  number.dimension = "batch";
+  number.max = most_chunks - 1;
+  if (facts.max_example_bytes != 0) facts.max_example_bytes += number.row_bytes();
+  facts.tensors.push_back(std::move(number));
+  return facts;
+}
 
-  std::uint64_t examples() const override { return chunks_.size(); }
+/// The most chunks of an example; at least 1.
+std::uint64_t MostChunks(std::span<const std::uint64_t> lengths, const Chunks::Options& options) {
+  std::uint64_t most = 1;
+  for (const std::uint64_t length : lengths) {
+    most = std::max(most, Chunks::CountOf(length, options));
+  }
+  return most;
+}
+
+class ChunkedSource final : public SourceDecorator, public ExampleChunks {
+ public:
+  ChunkedSource(const std::shared_ptr<const Source>& source, ChunkCut cut, Chunks chunks,
+                std::uint64_t most_chunks)
+      : SourceDecorator(source, FactsOf(*source, chunks, most_chunks)),
+        cut_(cut),
+        chunks_(std::move(chunks)) {}
 
   void ReadColumns(ExampleId first, std::span<const ColumnValues> wanted) const override {
     if (wanted.empty() || wanted.front().values.empty()) return;
@@ -143,6 +151,7 @@ class ChunkedSource final : public SourceDecorator {
     return source().Unmeasured(column, ChunkOf(id).example);
   }
 
+  const ExampleChunks* chunks() const override { return this; }
   ExampleChunk ChunkOf(ExampleId id) const override {
     const auto [row, number] = chunks_.At(id.value());
     return {ExampleId(row), number};
@@ -153,17 +162,12 @@ class ChunkedSource final : public SourceDecorator {
     return {ExampleId(first), chunks_.FirstOf(example.value() + 1) - first};
   }
 
-  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
   std::unique_ptr<ExampleReader> NewReader() const override {
     // The source's own plan could make its writer too.
     return *ChunkedReader::Make(source(), chunks_, cut_);
   }
   // Names are those of whole examples, so chunks have none.
   std::unique_ptr<const ExampleNames> NewNames() const override { return nullptr; }
-  std::uint64_t max_example_bytes() const override {
-    const std::uint64_t whole = source().max_example_bytes();
-    return whole == 0 ? 0 : whole + tensors_.back().row_bytes();
-  }
 
  private:
   /// Gives each chunk the value of its example. The first `rows` values are those of the examples
@@ -187,7 +191,6 @@ class ChunkedSource final : public SourceDecorator {
 
   const ChunkCut cut_;
   const Chunks chunks_;
-  std::vector<TensorSpec> tensors_;
 };
 
 }  // namespace
@@ -217,7 +220,7 @@ Result<std::shared_ptr<const Source>> CutIntoChunks(std::shared_ptr<const Source
   MILLRACE_RETURN_IF_ERROR(CheckChunks(*source, part));
   const auto column = source->FindColumn(LengthColumnOf(part.tensor));
   if (!column.ok()) return column.status().WithContext("chunk.tensor");
-  if (source->HasFloats(*column)) {
+  if (source->columns()[*column].floats) {
     return InvalidArgument(fmt::format("chunk.tensor: the column {} has floats, expected integers",
                                        LengthColumnOf(part.tensor)));
   }
@@ -229,7 +232,8 @@ Result<std::shared_ptr<const Source>> CutIntoChunks(std::shared_ptr<const Source
   MILLRACE_ASSIGN_OR_RETURN(const std::vector<std::uint64_t> lengths,
                             LengthsOf(*source, cut.column, options));
   return std::shared_ptr<const Source>(
-      std::make_shared<const ChunkedSource>(std::move(source), cut, lengths, options));
+      std::make_shared<const ChunkedSource>(source, cut, Chunks(lengths, options),
+                                            MostChunks(lengths, options)));
 }
 
 }  // namespace millrace

@@ -33,8 +33,8 @@ void WithValues(DType type, const void* results, std::size_t count, const Take& 
 /// The nearest column to the first name of a text that is none, for a message; empty if there is
 /// none near.
 std::string MeantColumn(const Source& source, std::string_view text) {
-  if (source.varies()) return {};  // what is meant may be a column that cannot be measured
-  std::vector<std::string> known = source.columns();
+  if (source.facts().varies) return {};  // what is meant may be a column that cannot be measured
+  std::vector<std::string> known = ColumnNames(source);
   for (const MeasurableColumn& column : MeasurableColumns(source)) known.push_back(column.name);
   const auto names = Expression::Names(text);
   if (!names.ok()) return {};
@@ -50,7 +50,7 @@ std::string MeantColumn(const Source& source, std::string_view text) {
 std::string MeasuredToo(const Source& source) {
   std::vector<std::string> names;
   for (const MeasurableColumn& column : MeasurableColumns(source)) names.push_back(column.name);
-  if (source.varies()) {
+  if (source.facts().varies) {
     return "; no others can be measured, because examples are made anew in every epoch";
   }
   if (names.empty()) return {};
@@ -67,8 +67,8 @@ std::span<const float> ToFloat32(std::span<const std::int64_t> bits, std::vector
 }
 
 DType ExpressionTypeOf(const Source& source, std::size_t column) {
-  if (!source.HasFloats(column)) return DType::kInt64;
-  return source.IsFeature(column) ? DType::kFloat32 : DType::kFloat64;
+  if (!source.columns()[column].floats) return DType::kInt64;
+  return source.columns()[column].feature ? DType::kFloat32 : DType::kFloat64;
 }
 
 /// The bits of floats, with NaN in place of infinity: neither is a value to go by.
@@ -97,15 +97,15 @@ std::int64_t Integer(double value) {
 Result<ColumnExpression> ColumnExpression::Compile(const Source& source, std::string_view text) {
   std::vector<ExpressionInput> inputs;
   for (std::size_t c = 0; c < source.columns().size(); ++c) {
-    inputs.push_back({.name = source.columns()[c],
+    inputs.push_back({.name = source.columns()[c].name,
                       .dtype = ExpressionTypeOf(source, c),
-                      .optional = source.IsFeature(c)});
+                      .optional = source.columns()[c].feature});
   }
   Result<Expression> compiled = Expression::Compile(text, inputs, {}, NanComparison::kFails);
   if (!compiled.ok()) {
     return InvalidArgument(fmt::format(
         "{}; the source has the columns {}{}{}", compiled.status().message(),
-        fmt::join(source.columns(), ", "), MeasuredToo(source), MeantColumn(source, text)));
+        fmt::join(ColumnNames(source), ", "), MeasuredToo(source), MeantColumn(source, text)));
   }
   ColumnExpression expression(*std::move(compiled));
   for (const ExpressionInput& input : expression.expression_.inputs()) {

@@ -19,7 +19,7 @@ namespace millrace {
 /// A read of a column by an expression: of its values, or of their presence
 /// (ColumnValues::presence).
 struct ColumnRead {
-  std::size_t column = 0;  // its number in Source::columns
+  std::size_t column = 0;  // its number in SourceFacts::columns
   bool presence = false;
 };
 

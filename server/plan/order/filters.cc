@@ -11,7 +11,7 @@ Result<Filters> Filters::Make(const Source& source, const FilterPart& part) {
   for (const ColumnCondition& condition : part.conditions) {
     Result<std::size_t> column = source.FindColumn(condition.column);
     if (!column.ok()) return column.status().WithContext("filter");
-    if (source.HasFloats(*column)) {
+    if (source.columns()[*column].floats) {
       return InvalidArgument(
           fmt::format("filter: the column {} has floats; write a condition with filter.where",
                       condition.column));
@@ -39,7 +39,7 @@ void Filters::Where(ExampleId first, std::span<const std::vector<std::int64_t>> 
     const ExampleId id(first.value() + i);
     passes[i] = std::any_of(
         where_->columns().begin(), where_->columns().end(), [&](const ColumnRead& read) {
-          return !source_->IsFeature(read.column) && source_->Unmeasured(read.column, id);
+          return !source_->columns()[read.column].feature && source_->Unmeasured(read.column, id);
         });
   }
 }

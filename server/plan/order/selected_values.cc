@@ -65,7 +65,7 @@ std::string SelectedValues::LackedFeature(std::span<const std::vector<std::int64
                                           std::size_t i) const {
   const std::vector<ColumnRead>& columns = expression_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (columns[c].presence && read[c][i] == 0) return source_->columns()[columns[c].column];
+    if (columns[c].presence && read[c][i] == 0) return source_->columns()[columns[c].column].name;
   }
   return {};
 }
@@ -74,10 +74,10 @@ std::string SelectedValues::Got(std::span<const std::vector<std::int64_t>> read,
                                 std::int64_t value) const {
   const std::vector<ColumnRead>& columns = expression_.columns();
   for (std::size_t c = 0; c < columns.size(); ++c) {
-    if (columns[c].presence || !source_->HasFloats(columns[c].column)) continue;
+    if (columns[c].presence || !source_->columns()[columns[c].column].floats) continue;
     const double is = std::bit_cast<double>(read[c][i]);
     if (!std::isfinite(is)) {
-      return fmt::format("one of {}, which is {},", source_->columns()[columns[c].column], is);
+      return fmt::format("one of {}, which is {},", source_->columns()[columns[c].column].name, is);
     }
   }
   return std::to_string(value);

@@ -15,8 +15,8 @@ Result<SplitLabels> SplitLabels::Make(const Source& source, const SplitOptions& 
   }
   if (split.method == SplitMethod::kHash) {
     MILLRACE_ASSIGN_OR_RETURN(labels.hash_, HashSplit::Create(split));
-    if (source.split_column().empty()) return labels;
-    MILLRACE_ASSIGN_OR_RETURN(labels.column_, source.FindColumn(source.split_column()));
+    if (source.facts().split_column.empty()) return labels;
+    MILLRACE_ASSIGN_OR_RETURN(labels.column_, source.FindColumn(source.facts().split_column));
   } else if (split.method == SplitMethod::kFilePrefix) {
     MILLRACE_ASSIGN_OR_RETURN(labels.by_file_, source.FileLabels(split));
     MILLRACE_ASSIGN_OR_RETURN(labels.column_, source.FindColumn(kFileColumn));

@@ -67,78 +67,67 @@ class FunctionNames final : public ExampleNames {
   const std::string identity_;
 };
 
+bool AnyPerBatch(std::span<const OpenedCall> calls) {
+  return std::any_of(calls.begin(), calls.end(),
+                     [](const OpenedCall& opened) { return opened.object.per_batch; });
+}
+
+SourceFacts FactsOf(const Source& source, std::span<const OpenedCall> calls,
+                    std::vector<TensorSpec> tensors, DropReasonNames reasons,
+                    const std::string& probe) {
+  SourceFacts facts = source.facts();
+  for (std::size_t i = facts.tensors.size();
+       i < tensors.size() && facts.max_example_bytes > 0; ++i) {
+    const bool dense = tensors[i].kind == TensorKind::kDense;
+    facts.max_example_bytes = dense ? facts.max_example_bytes + tensors[i].row_bytes() : 0;
+  }
+  facts.tensors = std::move(tensors);
+  facts.drop_reasons = std::move(reasons);
+  if (!facts.code.empty()) facts.code += '\n';
+  facts.code += IdentityOf(calls);
+  for (const OpenedCall& opened : calls) {
+    const PluginFacts& plugin = opened.pool->facts();
+    facts.code += plugin.environment;
+    facts.varies = facts.varies || plugin.uses_chance;
+    facts.draws_by_chunk = facts.draws_by_chunk || plugin.uses_chance;
+    facts.pools.insert(opened.pool->number());
+  }
+  facts.code += probe;
+  // A function that is called for a whole batch sees all of its rows.
+  facts.whole_batches = facts.whole_batches || AnyPerBatch(calls);
+  facts.reading_stage = "python";  // most of the time goes into the functions
+  return facts;
+}
+
 class FunctionSource final : public SourceDecorator {
  public:
-  FunctionSource(std::shared_ptr<const Source> source, FunctionPlan plan,
-                 std::vector<TensorSpec> tensors, DropReasonNames reasons, std::string probe)
-      : SourceDecorator(std::move(source)),
-        plan_(std::move(plan)),
-        tensors_(std::move(tensors)),
-        reasons_(std::move(reasons)),
-        probe_(std::move(probe)) {}
+  FunctionSource(const std::shared_ptr<const Source>& source, FunctionPlan plan,
+                 std::vector<TensorSpec> tensors, DropReasonNames reasons,
+                 const std::string& probe)
+      : SourceDecorator(
+            source, FactsOf(*source, plan.calls, std::move(tensors), std::move(reasons), probe)),
+        plan_(std::move(plan)) {}
 
-  std::string code() const override {
-    std::string code = source().code();
-    if (!code.empty()) code += '\n';
-    code += IdentityOf(plan_.calls);
-    for (const OpenedCall& opened : plan_.calls) code += opened.pool->facts().environment;
-    return code + probe_;
-  }
-  bool varies() const override { return source().varies() || draws(); }
-  bool draws_by_chunk() const override { return source().draws_by_chunk() || draws(); }
-  /// A function that is called for a whole batch sees all of its rows.
-  bool by_row() const override { return source().by_row() && !per_batch(); }
-  std::set<std::uint64_t> pools() const override {
-    std::set<std::uint64_t> pools = source().pools();
-    for (const OpenedCall& opened : plan_.calls) pools.insert(opened.pool->number());
-    return pools;
-  }
-  /// Most of the time goes into the functions.
-  std::string_view reading_stage() const override { return "python"; }
-  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
   std::unique_ptr<ExampleReader> NewReader() const override {
     return std::make_unique<FunctionReader>(source(), plan_);
   }
   /// The result of a call for a whole batch depends on more than the example.
   std::unique_ptr<const ExampleNames> NewNames() const override {
-    if (varies() || per_batch()) return nullptr;
+    if (facts().varies || AnyPerBatch(plan_.calls)) return nullptr;
     auto names = source().NewNames();
     if (names == nullptr) return nullptr;
     return std::make_unique<FunctionNames>(std::move(names), IdentityOf(plan_.calls));
   }
-  DropReasonNames drop_reasons() const override { return reasons_; }
-  std::uint64_t max_example_bytes() const override {
-    std::uint64_t bytes = source().max_example_bytes();
-    for (std::size_t i = source().tensors().size(); i < tensors_.size() && bytes > 0; ++i) {
-      if (tensors_[i].kind != TensorKind::kDense) return 0;
-      bytes += tensors_[i].row_bytes();
-    }
-    return bytes;
-  }
 
  private:
-  bool per_batch() const {
-    return std::any_of(plan_.calls.begin(), plan_.calls.end(),
-                       [](const OpenedCall& opened) { return opened.object.per_batch; });
-  }
-  bool draws() const {
-    return std::any_of(plan_.calls.begin(), plan_.calls.end(), [](const OpenedCall& opened) {
-      return opened.pool->facts().uses_chance;
-    });
-  }
-
   const FunctionPlan plan_;
-  const std::vector<TensorSpec> tensors_;
-  const DropReasonNames reasons_;
-  const std::string probe_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<const Source>> MakeFunctionSource(std::shared_ptr<const Source> source,
-                                                         std::vector<OpenedCall> calls,
-                                                         FunctionGraph graph, std::string probe,
-                                                         std::stop_token stop) {
+Result<std::shared_ptr<const Source>> MakeFunctionSource(
+    const std::shared_ptr<const Source>& source, std::vector<OpenedCall> calls,
+    FunctionGraph graph, const std::string& probe, std::stop_token stop) {
   std::vector<TensorSpec> tensors = source->tensors();
   FunctionPlan plan{std::move(calls), std::move(graph), {}, {}, std::move(stop)};
   for (const OpenedCall& opened : plan.calls) {
@@ -150,10 +139,10 @@ Result<std::shared_ptr<const Source>> MakeFunctionSource(std::shared_ptr<const S
     if (!numbers.ok()) return numbers.status().WithContext("tensors");
     plan.numbers.push_back(*std::move(numbers));
   }
-  auto [reason, names] = WithDropReason(source->drop_reasons());
+  auto [reason, names] = WithDropReason(source->facts().drop_reasons);
   plan.dropped = reason;
   return std::shared_ptr<const Source>(std::make_shared<FunctionSource>(
-      std::move(source), std::move(plan), std::move(tensors), std::move(names), std::move(probe)));
+      source, std::move(plan), std::move(tensors), std::move(names), probe));
 }
 
 }  // namespace millrace

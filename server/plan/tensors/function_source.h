@@ -29,9 +29,8 @@ struct OpenedCall {
 /// one. `graph` was bound to the same calls and the source's tensors. `probe`: the results of
 /// examples here, which are part of the source's code. InvalidArgument for two tensors of one name.
 /// Readers give up when `stop` is requested.
-Result<std::shared_ptr<const Source>> MakeFunctionSource(std::shared_ptr<const Source> source,
-                                                         std::vector<OpenedCall> calls,
-                                                         FunctionGraph graph, std::string probe,
-                                                         std::stop_token stop);
+Result<std::shared_ptr<const Source>> MakeFunctionSource(
+    const std::shared_ptr<const Source>& source, std::vector<OpenedCall> calls,
+    FunctionGraph graph, const std::string& probe, std::stop_token stop);
 
 }  // namespace millrace

@@ -387,14 +387,17 @@ TEST_CASE("an example that contradicts its length is damage", "[plan][chunk]") {
   parts.Edit<BatchPart>().size = 1;
   parts.Edit<ChunkPart>() = {"run", 10, 10};
   const auto source = *kind->sources().Make("runs", opened.dataset, parts);
-  CHECK(Plan::Compile(parts, {1, 1}, {1, 2}, source)
+  const ChunkPart& part = parts.Get<ChunkPart>();
+  CHECK(CutIntoChunks(source, part)
             .status()
             .message()
             .starts_with("chunk.tensor: the source 'runs' has no column 'run.length'"));
   const std::vector<std::uint64_t> wrong = {25, 0, 41};
   const auto plan = *Plan::Compile(
       parts, {1, 1}, {1, 2},
-      WithColumns(source, {{"run.length", std::make_shared<const MeasuredValues>(wrong)}}));
+      *CutIntoChunks(
+          WithColumns(source, {{"run.length", std::make_shared<const MeasuredValues>(wrong)}}),
+          part));
   const auto scratch = plan->NewScratch();
   CHECK(plan->Batch(0, {0, 4}, *scratch).ok());
   const Status damaged = plan->Batch(0, {4, 1}, *scratch).status();

@@ -255,7 +255,7 @@ TEST_CASE("graph.json may have 64 MiB, and no more", "[odd_graph]") {
   const auto plan = CompileOver(folder.dir.path(), "{roots: some}");
   INFO(plan.status().message());
   REQUIRE(plan.ok());
-  CHECK((*plan)->source()->tables()[0].table.rows == kMaxLabelNames);
+  CHECK((*plan)->source()->table_specs()[0].table.rows == kMaxLabelNames);
 }
 
 }  // namespace

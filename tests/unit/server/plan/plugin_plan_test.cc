@@ -123,7 +123,7 @@ TEST_CASE("a plan draws from the plugin that its source names", "[plugin_plan]")
   const auto plan = plans.MustCompile("{python: 'plugin:Source', args: {size: 6}}");
   CHECK(plan->source()->examples() == 6);
   CHECK(plan->source()->name() == "python");
-  CHECK_FALSE(plan->source()->varies());
+  CHECK_FALSE(plan->source()->facts().varies);
   std::vector<std::uint64_t> ids;
   for (const BatchPtr& batch : ReadEpoch(*plan, 0, 1)) {
     for (const ExampleId id : batch->info().example_ids) ids.push_back(id.value());
@@ -276,7 +276,7 @@ TEST_CASE("an exception that `drop` names drops its example in its place", "[plu
   REQUIRE(batches.size() == 3);
   REQUIRE(batches[1]->info().dropped.size() == 1);
   CHECK(batches[1]->info().dropped[0].id == ExampleId(5));
-  CHECK(plan->source()->drop_reasons().NameOf(kDroppedByPlugin) == "plugin");
+  CHECK(plan->source()->facts().drop_reasons.NameOf(kDroppedByPlugin) == "plugin");
   CHECK(batches[1]->examples() == 3);
 }
 
@@ -301,7 +301,7 @@ TEST_CASE("examples of chance change with epoch, seed and id, and with nothing e
     return ReadEpoch(*plan, epoch, 1).front()->payload_hash();
   };
   const std::string source = "{python: 'plugin:Noisy'}";
-  CHECK(plans.MustCompile(source)->source()->varies());
+  CHECK(plans.MustCompile(source)->source()->facts().varies);
   CHECK(first(source, 0) == first(source, 0));
   CHECK(first(source, 0) != first(source, 1));
   CHECK(first("{python: 'plugin:Noisy', seed: 5}", 0) !=

@@ -195,7 +195,7 @@ TEST_CASE("targets of a name that roots and graphs have belong to the roots", "[
                  .status()
                  .message(),
              Contains("targets: the dataset has no array targets/some/'y'"));
-  CHECK(test::MustMake(folder.dir.path(), test::Parts("graphs", "some"))->columns() ==
+  CHECK(ColumnNames(*test::MustMake(folder.dir.path(), test::Parts("graphs", "some"))) ==
         std::vector<std::string>{"node", "nodes", "edges"});
 }
 
@@ -367,14 +367,14 @@ TEST_CASE("no example is larger than its source says", "[gathered]") {
     const auto without = test::MustMake(folder.dir.path(), plain);
     const auto with = test::MustMake(folder.dir.path(), more);
     // Two floats for each of 4 nodes, two bytes for each of 5 edges, and where tensors begin.
-    CHECK(with->max_example_bytes() ==
-          without->max_example_bytes() + 4 * 8 + 5 * 2 + 2 * kTensorAlignment);
+    CHECK(with->facts().max_example_bytes ==
+          without->facts().max_example_bytes + 4 * 8 + 5 * 2 + 2 * kTensorAlignment);
   }
   const auto source = test::MustMake(
       folder.dir.path(), PartsWith("roots", "some", {.features = {"x"}, .targets = {"z"}}));
   for (std::int64_t example = 0; example < 3; ++example) {
     CHECK((*test::Build(*source, {example}, pool))->payload().size() <=
-          source->max_example_bytes());
+          source->facts().max_example_bytes);
   }
 }
 

@@ -78,7 +78,7 @@ TEST_CASE("columns of roots are read without building them", "[graph_sources]") 
   CHECK(Column(*source, "degree") == Numbers{1, 3, 1});
   CHECK(Column(*source, "node_label") == Numbers{2, 0, 2});
   CHECK(Column(*source, "target.y") == Numbers{7, 8, 9});
-  CHECK(source->split_column() == "node");
+  CHECK(source->facts().split_column == "node");
   CHECK(source->CheckIntact().ok());
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("targets that are columns are those that the pipeline's targets would 
   folder.Add<std::int8_t>("node_feature/score", DType::kInt8, {1, 1, 1, 1});
   REQUIRE(folder.Seal().ok());
   const auto source = MustMake(folder.dir.path(), Parts("roots", "some"));
-  CHECK(source->columns() == std::vector<std::string>{"node", "degree", "node_label",
+  CHECK(ColumnNames(*source) == std::vector<std::string>{"node", "degree", "node_label",
                                                       "target.class", "target.known", "target.y"});
   CHECK(Column(*source, "target.class") == Numbers{12, 10, 12});
   CHECK(Column(*source, "target.known") == Numbers{1, 0, 1});
@@ -102,7 +102,7 @@ TEST_CASE("targets that are columns are those that the pipeline's targets would 
   const auto all = MustMake(folder.dir.path(), Parts("roots", "all"));
   CHECK(Column(*all, "target.class") == Numbers{10, -11, 12, 13});
   // A small graph has no root.
-  CHECK(MustMake(folder.dir.path(), Parts("graphs", "parts"))->columns() ==
+  CHECK(ColumnNames(*MustMake(folder.dir.path(), Parts("graphs", "parts"))) ==
         std::vector<std::string>{"node", "nodes", "edges"});
 }
 
@@ -115,12 +115,12 @@ TEST_CASE("only targets of one integer are columns", "[graph_sources]") {
   folder.Add<std::uint8_t>("targets/some/class", DType::kUint8, {1, 2, 3});
   folder.Add<std::uint8_t>("targets/parts/size", DType::kUint8, {2, 0, 2});
   REQUIRE(folder.Seal().ok());
-  CHECK(MustMake(folder.dir.path(), Parts("roots", "some"))->columns() ==
+  CHECK(ColumnNames(*MustMake(folder.dir.path(), Parts("roots", "some"))) ==
         std::vector<std::string>{"node", "degree", "node_label", "target.class", "target.flag",
                                  "target.y"});
-  CHECK(MustMake(folder.dir.path(), Parts("graphs", "parts"))->columns() ==
+  CHECK(ColumnNames(*MustMake(folder.dir.path(), Parts("graphs", "parts"))) ==
         std::vector<std::string>{"node", "nodes", "edges", "target.size"});
-  CHECK(MustMake(folder.dir.path(), Parts("roots", "all"))->columns() ==
+  CHECK(ColumnNames(*MustMake(folder.dir.path(), Parts("roots", "all"))) ==
         std::vector<std::string>{"node", "degree", "node_label"});
 }
 
@@ -356,15 +356,15 @@ TEST_CASE("a file that is cut off while it is in use spoils batches, not the pro
 
 /// A table of a source as it is sent.
 v1::Table TableOf(const Source& source, std::size_t number) {
-  const TableSpec spec = source.tables()[number].table;
+  const TableSpec spec = source.table_specs()[number].table;
   TableWriter writer(spec);
-  source.WriteTable(number, writer);
+  source.tables()->WriteTable(number, writer);
   std::string bytes;
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream out(&stream);
     writer.BeginWriting(&out);
-    source.WriteTable(number, writer);
+    source.tables()->WriteTable(number, writer);
   }
   v1::Table table;
   REQUIRE(table.ParseFromString(bytes));
@@ -375,7 +375,7 @@ TEST_CASE("names of labels are tables, which the tensors of labels refer to", "[
   SmallGraphFolder folder;
   REQUIRE(folder.Seal().ok());
   const auto source = MustMake(folder.dir.path(), Parts("roots", "some"));
-  const std::vector<SourceTableSpec> specs = source->tables();
+  const std::vector<SourceTableSpec> specs = source->table_specs();
   REQUIRE(specs.size() == 2);
   CHECK(specs[0].table == TableSpec{"node_labels", 3, {{"name", ColumnType::kText}}, {}});
   CHECK(specs[0].tensors == std::vector<std::string>{"node_label"});
@@ -387,8 +387,8 @@ TEST_CASE("names of labels are tables, which the tensors of labels refer to", "[
   folder.description.node_labels.reset();
   REQUIRE(folder.Seal().ok());
   const auto edges_only = MustMake(folder.dir.path(), Parts("roots", "some"));
-  REQUIRE(edges_only->tables().size() == 1);
-  CHECK(edges_only->tables()[0].table.name == "edge_labels");
+  REQUIRE(edges_only->table_specs().size() == 1);
+  CHECK(edges_only->table_specs()[0].table.name == "edge_labels");
   CHECK(TableOf(*edges_only, 0).columns(0).text() == "ab");
 }
 

@@ -124,7 +124,7 @@ TEST_CASE("every bad record of the golden files is dropped, and nothing else, if
     const auto batch = source.BuildAll();
     REQUIRE(batch->info().dropped.size() == 1);
     CHECK(batch->info().dropped[0].id == ExampleId(file.record));
-    CHECK(source.source->drop_reasons().NameOf(batch->info().dropped[0].reason) == "bad_record");
+    CHECK(source.source->facts().drop_reasons.NameOf(batch->info().dropped[0].reason) == "bad_record");
     std::vector<std::uint8_t> others;
     for (std::uint64_t id = 0; id < source.source->examples(); ++id) {
       if (id != file.record) others.push_back(static_cast<std::uint8_t>(id));

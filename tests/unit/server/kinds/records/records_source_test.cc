@@ -71,7 +71,7 @@ TEST_CASE("columns of records are ids, numbers of files and bytes of data", "[re
   WriteNumberRecords(dir / "b.tfrecord", 0, 0);
   WriteNumberRecords(dir / "c.tfrecord", 1005, 3);
   const RecordSourceTest source(dir.path(), kNumbers);
-  CHECK(source.source->columns() == std::vector<std::string>{"example_id", "file", "bytes"});
+  CHECK(ColumnNames(*source.source) == std::vector<std::string>{"example_id", "file", "bytes"});
   CHECK(source.Column("example_id", 18, 4) == Ints{18, 19, 20, 21});
   CHECK(source.Column("file", 18, 5) == Ints{0, 0, 2, 2, 2});
   const auto bytes = source.Column("bytes");
@@ -83,7 +83,7 @@ TEST_CASE("columns of records are ids, numbers of files and bytes of data", "[re
   }
   CHECK(source.Column("bytes", 22, 1) == Ints{bytes[22]});
   CHECK(source.Column("bytes", 5, 0).empty());
-  CHECK(source.source->split_column() == "example_id");
+  CHECK(source.source->facts().split_column == "example_id");
 }
 
 TEST_CASE("bytes of more records than are read at once are those of each", "[records_source]") {
@@ -338,7 +338,7 @@ TEST_CASE("no example is larger than max_example_bytes says", "[records_source]"
       }
       INFO(features << " " << id);
       // A batch of one has one split more.
-      CHECK(source.source->max_example_bytes() + 16 >= bytes);
+      CHECK(source.source->facts().max_example_bytes + 16 >= bytes);
     }
   };
   check(R"({"i": "int64[*]"})");

@@ -22,30 +22,22 @@
 
 namespace millrace::test {
 
-class TablesOnly final : public Source {
+class TablesOnly final : public Source, public SourceTables {
  public:
   using Write = std::function<void(std::size_t, TableWriter&)>;
   TablesOnly(std::vector<SourceTableSpec> specs, Write write)
-      : specs_(std::move(specs)), write_(std::move(write)) {}
+      : Source({.name = "tables"}), specs_(std::move(specs)), write_(std::move(write)) {}
 
-  Digest128 digest() const override { return {}; }
-  std::string_view name() const override { return "tables"; }
-  std::uint64_t examples() const override { return 0; }
-  const std::vector<std::string>& columns() const override { return columns_; }
   void ReadColumns(ExampleId /*first*/, std::span<const ColumnValues> /*wanted*/) const override {}
   ExampleDescription Describe(ExampleId /*id*/) const override { return {}; }
-  const std::vector<TensorSpec>& tensors() const override { return tensors_; }
-  const ExpandSpec& expand() const override { return expand_; }
   std::unique_ptr<ExampleReader> NewReader() const override { return nullptr; }
-  std::vector<SourceTableSpec> tables() const override { return specs_; }
+  const SourceTables* tables() const override { return this; }
+  std::vector<SourceTableSpec> TableSpecs() const override { return specs_; }
   void WriteTable(std::size_t table, TableWriter& out) const override { write_(table, out); }
 
  private:
   const std::vector<SourceTableSpec> specs_;
   const Write write_;
-  const std::vector<std::string> columns_;
-  const std::vector<TensorSpec> tensors_;
-  const ExpandSpec expand_{1, Symmetrization::kDirected, false};
 };
 
 using TableNumbers = std::vector<std::uint64_t>;
@@ -118,7 +110,7 @@ inline std::shared_ptr<const NamedTables> ServedTables(const Source& source) {
   INFO(tables.status().message());
   REQUIRE(tables.ok());
   std::vector<TableSpec> specs;
-  for (const SourceTableSpec& spec : source.tables()) specs.push_back(spec.table);
+  for (const SourceTableSpec& spec : source.table_specs()) specs.push_back(spec.table);
   REQUIRE(CheckTables(*tables, specs).ok());
   return std::make_shared<const NamedTables>(*std::move(tables));
 }
