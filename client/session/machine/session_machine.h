@@ -5,7 +5,7 @@
 // Time never goes back between two calls. The caller calls Tick at NextTick(), or earlier.
 //
 //   dispatcher  OnAttach...   Welcome, lists and heartbeats come; Hello and reports go
-//   workers     OnBatches...  one stream for each worker: parts come, want lists go
+//   workers     OnBatches...  one stream for each worker: fragments come, want lists go
 //   loop        OnTaken, SetWaiting, SetLoopHolds
 //
 // The loop takes step `next` when it is held. So it takes each step of the rank once, in order. The
@@ -79,10 +79,10 @@ class SessionMachine {
   void OnAttachWritten(StreamId stream, Time now);
   void OnAttachClosed(StreamId stream, const Status& status, Time now);
 
-  /// A part came. The adapter has its data, and the machine does not need them. Returns false if
-  /// the batch is not wanted, so that the adapter spends no memory on it.
-  bool OnBatchesPart(StreamId stream, const v1::BatchPart& part, std::uint64_t data_bytes,
-                     Time now);
+  /// A fragment came. The adapter has its data, and the machine does not need them. Returns false
+  /// if the batch is not wanted, so that the adapter spends no memory on it.
+  bool OnBatchesFragment(StreamId stream, const v1::BatchFragment& fragment,
+                         std::uint64_t data_bytes, Time now);
   /// A whole batch came, and its digest is right.
   Verdict OnBatchesArrival(StreamId stream, const Arrival& arrival, Time now);
   /// The data that came are no valid batch. OutOfRange: the batch is larger than
