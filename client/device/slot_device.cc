@@ -107,9 +107,9 @@ class SlotDevice final : public Device {
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
       const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
       RowRange rows) override;
-  std::span<const std::string> host_parts(const Delivery& delivery) override {
+  std::span<const std::string> host_phases(const Delivery& delivery) override {
     if (delivery.computation() == nullptr) return {};
-    return programs_.Of(delivery.computation())->computation.host_parts();
+    return programs_.Of(delivery.computation())->computation.host_phases();
   }
   std::shared_ptr<BufferMemory> receive_memory() override { return pinned_; }
   std::shared_ptr<const void> OnMapped(std::span<const std::byte> bytes) override {

@@ -57,8 +57,8 @@ class Computation : public std::enable_shared_from_this<Computation> {
   /// All tensors that are delivered, in the order of the batch.
   const std::vector<DeliveredPlace>& order() const { return order_; }
 
-  /// As Delivery::parts.
-  const std::vector<std::string>& parts() const { return program_->parts(); }
+  /// As Delivery::phases.
+  const std::vector<std::string>& phases() const { return program_->phases(); }
 
   DType index_dtype() const { return index_dtype_; }
   const Program& program() const { return *program_; }

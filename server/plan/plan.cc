@@ -114,7 +114,7 @@ class CompiledPlan final : public Plan, public RowMaker {
     }
     return std::make_unique<PlanScratch>(this, std::move(order), *MakeWriter(),
                                          source_->NewReader(), computed_->NewScratch(),
-                                         computed_->parts(), source_->reading_stage());
+                                         computed_->phases(), source_->reading_stage());
   }
 
  private:

@@ -67,7 +67,7 @@ Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> pack
   const Time began = tracer_.Begin();
   const bool traced = began != Time{};
   OperationTimes times(tracer_,
-                       traced ? device_->host_parts(delivery_) : std::span<const std::string>());
+                       traced ? device_->host_phases(delivery_) : std::span<const std::string>());
   const Delivery delivery = traced ? delivery_.WatchedBy(&times) : delivery_;
   std::vector<std::shared_ptr<const DeliveredBatch>> parts(parts_);
   for (std::uint32_t part = 0; part < parts_; ++part) {

@@ -146,7 +146,7 @@ TEST_CASE("tensors of a merged batch are computed by graph, node, edge and examp
 class Told final : public ProgramObserver {
  public:
   explicit Told(std::vector<std::string> names) : names_(std::move(names)) {}
-  void OnPart(std::size_t part) override { said.push_back(names_.at(part)); }
+  void OnPhase(std::size_t phase) override { said.push_back(names_.at(phase)); }
   void OnEnd() override { said.emplace_back("end"); }
 
   std::vector<std::string> said;
@@ -160,7 +160,7 @@ TEST_CASE("an observer is told of what the host computes beside a device", "[com
   const auto packed = test::PackRows(test::RandomRows(1, 6), pool);
   const auto told = [&](std::vector<std::string> outputs) {
     const Delivery delivery = ComputedDelivery(test::DeliveryDefinitions(), std::move(outputs));
-    Told observer(DeviceComputation(*delivery.computation()).host_parts());
+    Told observer(DeviceComputation(*delivery.computation()).host_phases());
     const auto layout = LayOutExpanded(*packed, delivery.WatchedBy(&observer)).value();
     DeviceRun run(*packed, layout);
     REQUIRE(run.Run().ok());
