@@ -19,7 +19,7 @@ namespace millrace {
 
 class BufferMemory;
 
-/// How much of its own memory a device keeps for delivered batches, or for parts of them. It takes
+/// How much of its own memory a device keeps for delivered batches, or for micro-batches. It takes
 /// more only for batches that a consumer holds.
 struct DeviceLimits {
   std::size_t slots = 4;
