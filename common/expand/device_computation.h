@@ -49,15 +49,15 @@ class DeviceComputation {
                        std::span<std::byte> out) const;
 
  private:
-  /// A part of the computation, and the number of each of its tensors among all computed ones.
-  struct Part {
+  /// A subset of the computation, and the number of each of its tensors among all computed ones.
+  struct Subset {
     std::shared_ptr<const internal::Computation> computation;
     std::vector<std::size_t> numbers;
   };
-  static Part PartOf(const internal::Computation& all, bool on_device);
+  static Subset SubsetOf(const internal::Computation& all, bool on_device);
 
-  Part device_;
-  Part host_;
+  Subset device_;
+  Subset host_;
   ComputeSteps steps_;
 };
 
