@@ -15,8 +15,8 @@
 // The dispatcher says which workers may build for the session (the list), and the session decides
 // which of them builds which step. So it goes on without a dispatcher.
 //
-// The machine passes each event to the part that it concerns, and then does what follows from it.
-// The parts are:
+// The machine passes each event to the component that it concerns, and then does what follows from
+// it. The components are:
 //
 //   attach       the dispatcher's stream
 //   list         the members, as dispatchers name them; worker_book has what is known of each
@@ -65,7 +65,7 @@ class SessionMachine {
   /// `random` returns numbers in [0, 1), which spread the pauses before reconnecting.
   SessionMachine(SessionMachineOptions options, std::function<double()> random,
                  std::shared_ptr<Logger> logger);
-  // It cannot be copied, because its parts refer to each other.
+  // It cannot be copied, because its components refer to each other.
   SessionMachine(const SessionMachine&) = delete;
   SessionMachine& operator=(const SessionMachine&) = delete;
 
