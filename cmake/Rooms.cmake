@@ -83,8 +83,8 @@ list(TRANSFORM kernels PREPEND common/operations/)
 set_source_files_properties(${kernels} PROPERTIES
   COMPILE_OPTIONS "$<$<CONFIG:Release>:-O3;-fno-trapping-math>")
 
-# Parts of batches made smaller for thin links. The libraries are named as the linker knows them, so
-# that the installed package names no folder of this machine.
+# Fragments of batches made smaller for thin links. The libraries are named as the linker knows
+# them, so that the installed package names no folder of this machine.
 millrace_module(compression common/compression PURE MODULES base LIBRARIES zstd lz4 HOT ALL)
 
 # The format of a batch: the meaning of its bytes.

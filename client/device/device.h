@@ -19,7 +19,7 @@ namespace millrace {
 
 class BufferMemory;
 
-/// How much of its own memory a device keeps for delivered batches, or for parts of them. It takes
+/// How much of its own memory a device keeps for delivered batches, or for micro-batches. It takes
 /// more only for batches that a consumer holds.
 struct DeviceLimits {
   std::size_t slots = 4;
@@ -38,10 +38,11 @@ class Device {
       const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
       RowRange rows) = 0;
 
-  /// The parts of the work that the host does when it computes tensors for this device. An observer
-  /// of the delivery is notified of them. They live as long as the device and the computation.
-  virtual std::span<const std::string> host_parts(const Delivery& delivery) {
-    return delivery.parts();
+  /// The phases of the work that the host does when it computes tensors for this device. An
+  /// observer of the delivery is notified of them. They live as long as the device and the
+  /// computation.
+  virtual std::span<const std::string> host_phases(const Delivery& delivery) {
+    return delivery.phases();
   }
   /// The memory into which batches for this device are best received; null: any memory.
   virtual std::shared_ptr<BufferMemory> receive_memory() { return nullptr; }

@@ -107,9 +107,9 @@ class SlotDevice final : public Device {
   Result<std::shared_ptr<const DeliveredBatch>> Expand(
       const std::shared_ptr<const PackedBatch>& packed, const Delivery& delivery,
       RowRange rows) override;
-  std::span<const std::string> host_parts(const Delivery& delivery) override {
+  std::span<const std::string> host_phases(const Delivery& delivery) override {
     if (delivery.computation() == nullptr) return {};
-    return programs_.Of(delivery.computation())->computation.host_parts();
+    return programs_.Of(delivery.computation())->computation.host_phases();
   }
   std::shared_ptr<BufferMemory> receive_memory() override { return pinned_; }
   std::shared_ptr<const void> OnMapped(std::span<const std::byte> bytes) override {
@@ -159,7 +159,8 @@ class SlotDevice final : public Device {
   std::atomic<std::uint64_t> batches_{0};
   std::atomic<std::uint64_t> staged_batches_{0};
   Mutex mutex_;  // for the side stream: one call queues all its work without a gap
-  // The batch that was uploaded last. Its parts are expanded one after another from one upload.
+  // The batch that was uploaded last. Its micro-batches are expanded one after another from one
+  // upload.
   std::weak_ptr<const PackedBatch> uploaded_ MILLRACE_GUARDED_BY(mutex_);
   std::shared_ptr<const OwnSlot> uploaded_payload_ MILLRACE_GUARDED_BY(mutex_);
 };

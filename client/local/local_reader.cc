@@ -157,13 +157,14 @@ Result<Batch> LocalReader::Deliver(
   if (packed.status().code() == StatusCode::kAborted) return DataLoss(packed.status().message());
   MILLRACE_RETURN_IF_ERROR(packed.status());
   rep->packed = *std::move(packed);
-  if (form_ == LocalForm::kPacked) rep->parts.push_back(ViewPacked(rep->packed));
+  if (form_ == LocalForm::kPacked) rep->micro_batches.push_back(ViewPacked(rep->packed));
   const std::size_t examples = rep->packed->examples();
-  while (rep->parts.size() < options_.micro) {
-    const std::size_t part = rep->parts.size();
-    MILLRACE_ASSIGN_OR_RETURN(auto delivered, Expand(*rep->packed, delivery_, pool_,
-                                                     RowsOfPart(examples, part, options_.micro)));
-    rep->parts.push_back(std::move(delivered));
+  while (rep->micro_batches.size() < options_.micro) {
+    const std::size_t index = rep->micro_batches.size();
+    MILLRACE_ASSIGN_OR_RETURN(
+        auto delivered,
+        Expand(*rep->packed, delivery_, pool_, RowsOfMicroBatch(examples, index, options_.micro)));
+    rep->micro_batches.push_back(std::move(delivered));
   }
   rep->position = at;
   rep->step = steps_->Step(at);

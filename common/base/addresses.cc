@@ -66,8 +66,8 @@ std::optional<HostPort> ParseHostPort(std::string_view address) {
 }
 
 bool IsHostPort(std::string_view address, int least_port) {
-  const std::optional<HostPort> parts = ParseHostPort(address);
-  return parts && parts->port >= least_port;
+  const std::optional<HostPort> parsed = ParseHostPort(address);
+  return parsed && parsed->port >= least_port;
 }
 
 std::string_view HostOf(std::string_view address) {

@@ -18,8 +18,8 @@ struct HostPort {
   int port = 0;
   friend bool operator==(const HostPort&, const HostPort&) = default;
 };
-/// The parts of "host:port". Empty if one of the parts is missing, if the port is not a number up
-/// to 65535, or if a host with colons lacks brackets.
+/// The host and the port of "host:port". Empty if one of them is missing, if the port is not a
+/// number up to 65535, or if a host with colons lacks brackets.
 std::optional<HostPort> ParseHostPort(std::string_view address);
 
 /// Whether `address` is a host and a port that is at least `least_port`.

@@ -1,8 +1,8 @@
-// Makes parts of batches smaller for thin links, and makes them whole again.
+// Makes fragments of batches smaller for thin links, and makes them whole again.
 //
-// Each part is compressed alone, so that a stream may change its compression between two parts, and
-// a reader needs no more memory than the part. Digests cover the uncompressed bytes, so nothing
-// here checks that the bytes are right.
+// Each fragment is compressed alone, so that a stream may change its compression between two
+// fragments, and a reader needs no more memory than the fragment. Digests cover the uncompressed
+// bytes, so nothing here checks that the bytes are right.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct ZSTD_DCtx_s;
 
 namespace millrace {
 
-/// How the bytes of a part are written.
+/// How the bytes of a fragment are written.
 enum class Compression : std::uint8_t {
   kOff,   // uncompressed
   kLz4,   // an LZ4 block

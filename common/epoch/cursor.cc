@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kForm = "expected v2,FINGERPRINT:EPOCH:EXAMPLE";
 
-/// Cuts `rest` at the next `separator`, and returns the part before it.
+/// Cuts `rest` at the next `separator`, and returns the text before it.
 std::string_view CutAt(char separator, std::string_view& rest) {
   const std::size_t at = rest.find(separator);
   const std::string_view head = rest.substr(0, at);
@@ -32,7 +32,7 @@ std::string ShownCursor(std::string_view text) {
 }
 
 /// Reads `text` as a number. Only the form that ToString writes is accepted.
-bool ParsePart(std::string_view text, std::uint64_t& value) {
+bool ParseField(std::string_view text, std::uint64_t& value) {
   const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(text, {}, LeadingZeros::kRefused);
   if (number.ok()) value = *number;
   return number.ok();
@@ -48,11 +48,11 @@ Status ParseEntry(std::string_view text, CursorEntry& entry) {
         fmt::format("'{}' does not begin with a fingerprint: {}", ShownCursor(whole), kForm));
   }
   entry.order = *order;
-  if (!ParsePart(epoch, entry.position.epoch)) {
+  if (!ParseField(epoch, entry.position.epoch)) {
     return InvalidArgument(
         fmt::format("epoch '{}' is no number from 0 to 2^64 - 1: {}", ShownCursor(epoch), kForm));
   }
-  if (!ParsePart(text, entry.position.example)) {
+  if (!ParseField(text, entry.position.example)) {
     return InvalidArgument(
         fmt::format("example '{}' is no number from 0 to 2^64 - 1: {}", ShownCursor(text), kForm));
   }
@@ -74,7 +74,7 @@ Result<Cursor> Cursor::Parse(std::string_view text) {
   std::string_view rest = text;
   const std::string_view version = CutAt(',', rest);
   std::uint64_t number = 0;
-  if (version.empty() || version.front() != 'v' || !ParsePart(version.substr(1), number)) {
+  if (version.empty() || version.front() != 'v' || !ParseField(version.substr(1), number)) {
     return InvalidArgument(fmt::format("'{}' is no cursor: {}", ShownCursor(text), kForm));
   }
   if (number != kVersion) {

@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint64_t kMaxBatch = (std::uint64_t{1} << 31) - 1;
 
-/// floor(part * whole / parts) without an overflow. REQUIRES: part <= parts < 2^32.
-std::uint64_t Share(std::uint64_t whole, std::uint64_t part, std::uint64_t parts) {
-  return whole / parts * part + whole % parts * part / parts;
+/// floor(index * whole / count) without an overflow. REQUIRES: index <= count < 2^32.
+std::uint64_t Share(std::uint64_t whole, std::uint64_t index, std::uint64_t count) {
+  return whole / count * index + whole % count * index / count;
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ class ComputationMaker {
     return std::shared_ptr<const Computation>(std::move(made_));
   }
 
-  std::shared_ptr<const Computation> MakePart(const Computation& whole, bool on_device) {
+  std::shared_ptr<const Computation> MakeSubset(const Computation& whole, bool on_device) {
     made_->graph_ = whole.graph_;
     made_->padding_ = whole.padding_;
     std::vector<std::size_t> sources;
@@ -230,8 +230,8 @@ Result<std::shared_ptr<const Computation>> Computation::Make(std::vector<TensorS
   return ComputationMaker(std::move(tensors), index_dtype).Make(std::move(program));
 }
 
-std::shared_ptr<const Computation> Computation::Part(bool on_device) const {
-  return ComputationMaker(tensors_, index_dtype_).MakePart(*this, on_device);
+std::shared_ptr<const Computation> Computation::Subset(bool on_device) const {
+  return ComputationMaker(tensors_, index_dtype_).MakeSubset(*this, on_device);
 }
 
 Status Computation::CheckTensors(const PackedBatch& packed) const {

@@ -38,9 +38,9 @@ class Computation : public std::enable_shared_from_this<Computation> {
   static Result<std::shared_ptr<const Computation>> Make(std::vector<TensorSpec> tensors,
                                                          ConsumerProgram program,
                                                          DType index_dtype);
-  /// The part of this computation that devices can do, or the rest of it. Both have computed
-  /// tensors in this object's order. A part delivers nothing that travels.
-  std::shared_ptr<const Computation> Part(bool on_device) const;
+  /// The subset of this computation that devices can do, or the rest of it. Both have computed
+  /// tensors in this object's order. A subset delivers nothing that travels.
+  std::shared_ptr<const Computation> Subset(bool on_device) const;
 
   /// The tensors that travel, and whether each is delivered, expanded.
   const std::vector<TensorSpec>& tensors() const { return tensors_; }
@@ -57,8 +57,8 @@ class Computation : public std::enable_shared_from_this<Computation> {
   /// All tensors that are delivered, in the order of the batch.
   const std::vector<DeliveredPlace>& order() const { return order_; }
 
-  /// As Delivery::parts.
-  const std::vector<std::string>& parts() const { return program_->parts(); }
+  /// As Delivery::phases.
+  const std::vector<std::string>& phases() const { return program_->phases(); }
 
   DType index_dtype() const { return index_dtype_; }
   const Program& program() const { return *program_; }

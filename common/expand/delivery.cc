@@ -15,9 +15,9 @@ Result<Delivery> Delivery::Make(std::vector<TensorSpec> tensors, ConsumerProgram
   return delivery;
 }
 
-std::span<const std::string> Delivery::parts() const {
+std::span<const std::string> Delivery::phases() const {
   if (computation_ == nullptr) return {};
-  return computation_->parts();
+  return computation_->phases();
 }
 
 Delivery Delivery::WatchedBy(ProgramObserver* observer) const {

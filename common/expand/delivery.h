@@ -68,10 +68,10 @@ class Delivery {
   /// The delivered tensors of batches with these tensors, in order. REQUIRES: if Make made the
   /// delivery, it was for these tensors.
   std::vector<DeliveryTensor> Tensors(std::span<const TensorSpec> tensors) const;
-  /// The parts that take time when tensors are computed (Program::parts); empty if no tensor is.
-  std::span<const std::string> parts() const;
-  /// This delivery, with `observer` notified of the beginning of the parts of a computation:
-  /// parts() if the host computes all tensors, or otherwise the parts of the share that a device
+  /// The phases that take time when tensors are computed (Program::phases); empty if no tensor is.
+  std::span<const std::string> phases() const;
+  /// This delivery, with `observer` notified of the beginning of the phases of a computation:
+  /// phases() if the host computes all tensors, or otherwise the phases of the rest that a device
   /// leaves to it (device_computation.h). The observer has to outlive batches that are expanded
   /// with the result.
   Delivery WatchedBy(ProgramObserver* observer) const;

@@ -13,20 +13,20 @@ std::uint64_t PaddedBytes(const ComputedPlace& place) {
 
 }  // namespace
 
-DeviceComputation::Part DeviceComputation::PartOf(const internal::Computation& all,
-                                                  bool on_device) {
-  Part part{all.Part(on_device), {}};
-  for (const TensorSpec& tensor : part.computation->computed()) {
+DeviceComputation::Subset DeviceComputation::SubsetOf(const internal::Computation& all,
+                                                      bool on_device) {
+  Subset subset{all.Subset(on_device), {}};
+  for (const TensorSpec& tensor : subset.computation->computed()) {
     const auto same = std::find_if(all.computed().begin(), all.computed().end(),
                                    [&](const TensorSpec& one) { return one.path == tensor.path; });
-    part.numbers.push_back(static_cast<std::size_t>(same - all.computed().begin()));
+    subset.numbers.push_back(static_cast<std::size_t>(same - all.computed().begin()));
   }
-  return part;
+  return subset;
 }
 
 DeviceComputation::DeviceComputation(const internal::Computation& all)
-    : device_(PartOf(all, true)),
-      host_(PartOf(all, false)),
+    : device_(SubsetOf(all, true)),
+      host_(SubsetOf(all, false)),
       steps_(MakeComputeSteps(device_.computation->program().plan())) {}
 
 std::vector<std::string> DeviceComputation::host_outputs() const {

@@ -29,9 +29,9 @@ class DeviceComputation {
   std::span<const std::byte> constants() const { return steps_.constants; }
   /// The names of the outputs that the host makes.
   std::vector<std::string> host_outputs() const;
-  /// The parts that take time when the host makes its tensors, as Program::parts. The whole
-  /// computation has other parts, because its program fuses other operations.
-  const std::vector<std::string>& host_parts() const { return host_.computation->parts(); }
+  /// The phases that take time when the host makes its tensors, as Program::phases. The whole
+  /// computation has other phases, because its program fuses other operations.
+  const std::vector<std::string>& host_phases() const { return host_.computation->phases(); }
 
   /// The device's work for a batch. Errors as for LayOutExpanded.
   Result<ComputeProgram> ProgramFor(const PackedBatch& packed, const ExpandLayout& layout) const;
@@ -44,20 +44,20 @@ class DeviceComputation {
   };
   std::vector<Run> HostRuns(const ExpandLayout& layout) const;
   /// Computes the host's tensors with their padding. `out` is as long as all runs together. The
-  /// layout's observer is notified of host_parts().
+  /// layout's observer is notified of host_phases().
   Status ComputeOnHost(const PackedBatch& packed, const ExpandLayout& layout,
                        std::span<std::byte> out) const;
 
  private:
-  /// A part of the computation, and the number of each of its tensors among all computed ones.
-  struct Part {
+  /// A subset of the computation, and the number of each of its tensors among all computed ones.
+  struct Subset {
     std::shared_ptr<const internal::Computation> computation;
     std::vector<std::size_t> numbers;
   };
-  static Part PartOf(const internal::Computation& all, bool on_device);
+  static Subset SubsetOf(const internal::Computation& all, bool on_device);
 
-  Part device_;
-  Part host_;
+  Subset device_;
+  Subset host_;
   ComputeSteps steps_;
 };
 

@@ -233,10 +233,10 @@ Status PlaceComputed(const PackedBatch& packed, ExpandLayout& layout) {
 
 }  // namespace
 
-RowRange RowsOfPart(std::size_t examples, std::size_t part, std::size_t parts) {
-  // Rounded up, so that the first part is empty only if all parts are.
-  const std::size_t first = (examples * part + parts - 1) / parts;
-  return {first, (examples * (part + 1) + parts - 1) / parts - first};
+RowRange RowsOfMicroBatch(std::size_t examples, std::size_t index, std::size_t micro) {
+  // Rounded up, so that the first micro-batch is empty only if all are.
+  const std::size_t first = (examples * index + micro - 1) / micro;
+  return {first, (examples * (index + 1) + micro - 1) / micro - first};
 }
 
 Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& delivery,

@@ -44,9 +44,9 @@ inline RowRange GraphsOf(const BatchInfo& info, RowRange examples) {
   return info.expand.merged ? RowRange{0, 1} : examples;
 }
 
-/// The rows of part `part`, if a batch is cut into `parts` parts that are as even as possible. Some
-/// parts are empty if there are more parts than examples. REQUIRES: part < parts.
-RowRange RowsOfPart(std::size_t examples, std::size_t part, std::size_t parts);
+/// The rows of micro-batch `index`, if a batch is cut into `micro` micro-batches that are as even
+/// as possible. Some are empty if there are more of them than examples. REQUIRES: index < micro.
+RowRange RowsOfMicroBatch(std::size_t examples, std::size_t index, std::size_t micro);
 
 namespace internal {
 class BatchComputation;

@@ -201,7 +201,7 @@ void RunOnHost(const kernel::Launch& launch) {
 Status WhatIsWrong(const PackedBatch& packed, const ExpandLayout& layout) {
   BufferPool pool(0);
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<Buffer> buffer, pool.Acquire(layout.bytes));
-  ExpandLayout unwatched = layout;  // an observer may know a device's parts instead of the host's
+  ExpandLayout unwatched = layout;  // an observer may know a device's phases instead of the host's
   unwatched.observer = nullptr;
   MILLRACE_RETURN_IF_ERROR(ExpandInto(packed, unwatched, buffer->bytes()));
   return Internal(

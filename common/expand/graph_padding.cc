@@ -30,7 +30,7 @@ std::uint64_t RowsIn(const PackedBatch& packed, std::size_t splits, RowRange row
 Status GraphsDoNotFit(const PackedBatch& packed, const ExpandLayout& layout, const GraphPad& pad) {
   const RowRange& rows = layout.rows;
   const GraphCounts& own = layout.own;
-  const std::string part =
+  const std::string which =
       rows.count == packed.examples()
           ? std::string()
           : fmt::format(" (rows {} to {} of it)", rows.first, rows.first + rows.count - 1);
@@ -39,7 +39,7 @@ Status GraphsDoNotFit(const PackedBatch& packed, const ExpandLayout& layout, con
       "and {} graphs, and there is room for {} nodes, {} edges and {} graphs beside the padding; "
       "it needs at least {{nodes: {}, edges: {}, graphs: {}}}. Change pad.graph, make batches "
       "smaller, or leave large examples out with `filter`",
-      packed.info().epoch, packed.info().first_example, part, own.nodes, own.edges, own.graphs,
+      packed.info().epoch, packed.info().first_example, which, own.nodes, own.edges, own.graphs,
       pad.nodes - 1, pad.edges, pad.graphs - 1, own.nodes + 1, own.edges, own.graphs + 1));
 }
 

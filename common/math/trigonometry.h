@@ -56,8 +56,8 @@ MILLRACE_MATH Angle ReduceLarge(double x) {
     for (int i = 5; i >= f; --i) {
       const std::uint64_t two_words =
           std::uint64_t{kTwoOverPi[word + i]} << 32 | kTwoOverPi[word + i + 1];
-      const std::uint64_t part = two_words << shift >> 32;
-      carry += product[i - f] + factors[f] * part;
+      const std::uint64_t shifted = two_words << shift >> 32;
+      carry += product[i - f] + factors[f] * shifted;
       product[i - f] = carry & 0xffffffff;
       carry >>= 32;
     }

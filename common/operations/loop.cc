@@ -190,14 +190,14 @@ const std::byte* Loop::Fetch(const Block& block, std::byte* to) const {
             to + done * value_bytes_);
   } else if (!neighbours_.empty()) {
     // The last ones that begin at or before the block's first value.
-    auto part = std::upper_bound(neighbours_.begin(), neighbours_.end(), block.first,
-                                 [](std::size_t at, const Neighbours& n) { return at < n.out; });
+    auto run = std::upper_bound(neighbours_.begin(), neighbours_.end(), block.first,
+                                [](std::size_t at, const Neighbours& n) { return at < n.out; });
     const std::size_t end = block.first + block.count;
-    for (--part; part != neighbours_.end() && part->out < end; ++part) {
-      const std::size_t begin = std::max<std::size_t>(part->out, block.first);
-      const std::size_t count = std::min<std::size_t>(part->out + part->count, end) - begin;
+    for (--run; run != neighbours_.end() && run->out < end; ++run) {
+      const std::size_t begin = std::max<std::size_t>(run->out, block.first);
+      const std::size_t count = std::min<std::size_t>(run->out + run->count, end) - begin;
       CopyNear(to + (begin - block.first) * value_bytes_,
-               block.in + (part->in + begin - part->out) * value_bytes_, count * value_bytes_);
+               block.in + (run->in + begin - run->out) * value_bytes_, count * value_bytes_);
     }
   } else {
     return block.in + block.first * value_bytes_;

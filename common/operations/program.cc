@@ -89,13 +89,13 @@ Status Program::Run(std::span<const TensorView> inputs, const ProgramRun& run,
   }
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     const ProgramPlan::Step& step = plan_.steps[i];
-    if (step.computes() && run.observer != nullptr) run.observer->OnPart(step.part);
+    if (step.computes() && run.observer != nullptr) run.observer->OnPhase(step.phase);
     Status status = ShapeStep(step, memory);
     if (status.ok()) status = RunStep(i, run, memory);
     if (!status.ok()) return status.WithContext(plan_.slots[step.to].name);
   }
   for (const ProgramPlan::Delivery& delivery : plan_.deliveries) {
-    if (run.observer != nullptr) run.observer->OnPart(delivery.part);
+    if (run.observer != nullptr) run.observer->OnPhase(delivery.phase);
     if (Status status = Deliver(delivery, run, memory); !status.ok()) {
       return status.WithContext(plan_.slots[delivery.from].name);
     }

@@ -39,10 +39,10 @@ class ProgramMemory {
 class ProgramObserver {
  public:
   virtual ~ProgramObserver() = default;
-  /// A part begins (Program::parts), and the one before it has ended. Parts begin in their order.
-  /// Only the last one may begin again, if it covers several.
-  virtual void OnPart(std::size_t part) = 0;
-  /// The last part has ended. Not called if the run fails.
+  /// A phase begins (Program::phases), and the one before it has ended. Phases begin in their
+  /// order. Only the last one may begin again, if it covers several.
+  virtual void OnPhase(std::size_t phase) = 0;
+  /// The last phase has ended. Not called if the run fails.
   virtual void OnEnd() = 0;
 };
 
@@ -79,9 +79,9 @@ class Program {
                                              ProgramMemory& memory) const;
 
   const ProgramPlan& plan() const { return plan_; }
-  /// The parts of a run, in its order (ProgramPlan::parts).
-  const std::vector<std::string>& parts() const { return plan_.parts; }
-  /// Stages of builds and spans of traces are named by this and the name of a part: `tensors:
+  /// The phases of a run, in its order (ProgramPlan::phases).
+  const std::vector<std::string>& phases() const { return plan_.phases; }
+  /// Stages of builds and spans of traces are named by this and the name of a phase: `tensors:
   /// take`.
   static constexpr std::string_view kStagePrefix = "tensors: ";
 

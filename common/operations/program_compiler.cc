@@ -13,14 +13,14 @@
 namespace millrace {
 namespace {
 
-/// The name of a part that runs these operations, one after another. Without any, it only widens a
+/// The name of a phase that runs these operations, one after another. Without any, it only widens a
 /// tensor of the source, which no user has written.
-std::string PartName(const std::vector<std::string>& operations) {
+std::string PhaseName(const std::vector<std::string>& operations) {
   if (operations.empty()) return "widen";
   constexpr std::size_t kRest = 16;  // bytes for the operations that have no room
-  std::string name = operations.front().substr(0, ProgramPlan::kMaxPartName - kRest);
+  std::string name = operations.front().substr(0, ProgramPlan::kMaxPhaseName - kRest);
   for (std::size_t i = 1; i < operations.size(); ++i) {
-    if (name.size() + 1 + operations[i].size() > ProgramPlan::kMaxPartName - kRest) {
+    if (name.size() + 1 + operations[i].size() > ProgramPlan::kMaxPhaseName - kRest) {
       return name + fmt::format("+{} more", operations.size() - i);
     }
     name += "+" + operations[i];
@@ -53,7 +53,7 @@ class ProgramCompiler {
     }
     // Deliveries come after all steps.
     for (ProgramPlan::Delivery& delivery : plan_.deliveries) {
-      delivery.part = AddPart(delivery.pad ? "pad" : "copy");
+      delivery.phase = AddPhase(delivery.pad ? "pad" : "copy");
     }
   }
 
@@ -74,14 +74,14 @@ class ProgramCompiler {
     }
   };
 
-  /// The number of a part that comes after all others.
-  std::size_t AddPart(std::string name) {
-    if (plan_.parts.size() < ProgramPlan::kMaxParts) {
-      plan_.parts.push_back(std::move(name));
+  /// The number of a phase that comes after all others.
+  std::size_t AddPhase(std::string name) {
+    if (plan_.phases.size() < ProgramPlan::kMaxPhases) {
+      plan_.phases.push_back(std::move(name));
     } else {
-      plan_.parts.back() = "others";
+      plan_.phases.back() = "others";
     }
-    return plan_.parts.size() - 1;
+    return plan_.phases.size() - 1;
   }
 
   std::size_t NewSlot(const TensorType& type, const std::string& name) {
@@ -131,7 +131,7 @@ class ProgramCompiler {
     for (const std::size_t input : node.inputs) step.from.push_back(InMemory(input));
     step.to = NewSlot(node.bound.kernel_output, node.name);
     step.kernel = node.bound.kernel;
-    step.part = AddPart(PartName({node.operation->name}));
+    step.phase = AddPhase(PhaseName({node.operation->name}));
     const std::size_t slot = step.to;
     plan_.steps.push_back(std::move(step));
     kernels_.emplace(number, slot);
@@ -177,7 +177,7 @@ class ProgramCompiler {
     step.split_factor = chain.plan.split_factor();
     if (!chain.plan.only_views()) {
       step.loop = chain.plan;
-      step.part = AddPart(PartName(chain.operations));
+      step.phase = AddPhase(PhaseName(chain.operations));
     }
     const std::size_t slot = step.to;
     plan_.steps.push_back(std::move(step));

@@ -38,7 +38,7 @@ struct ProgramPlan {
     std::optional<LoopPlan> loop;
     std::int64_t split_factor = 1;
     std::shared_ptr<const Kernel> kernel;
-    std::size_t part = 0;  // if it computes something
+    std::size_t phase = 0;  // if it computes something
 
     bool computes() const { return loop.has_value() || kernel != nullptr; }
   };
@@ -47,11 +47,11 @@ struct ProgramPlan {
     std::size_t from;
     std::size_t output;
     std::optional<Pad> pad;
-    std::size_t part;
+    std::size_t phase;
   };
-  /// The most parts of a program, and the most bytes of the name of one.
-  static constexpr std::size_t kMaxParts = 64;
-  static constexpr std::size_t kMaxPartName = 64;
+  /// The most phases of a program, and the most bytes of the name of one.
+  static constexpr std::size_t kMaxPhases = 64;
+  static constexpr std::size_t kMaxPhaseName = 64;
 
   /// REQUIRES: as Program::Compile.
   static ProgramPlan Of(const TensorGraph& graph, std::span<const std::size_t> inputs,
@@ -62,10 +62,10 @@ struct ProgramPlan {
   std::vector<Slot> slots;
   std::vector<Step> steps;
   std::vector<Delivery> deliveries;
-  /// The parts of a run that take time, in its order, by the names of operations: `concat`;
+  /// The phases of a run that take time, in its order, by the names of operations: `concat`;
   /// `bits+slice+take` for operations that run as one loop. `pad` and `copy` fill outputs. Names
   /// may repeat. If there are too many, the last one is `others` and covers all the rest.
-  std::vector<std::string> parts;
+  std::vector<std::string> phases;
 };
 
 }  // namespace millrace

@@ -67,12 +67,12 @@ class NoSigpipe {
 
 /// -1 if nothing answers there.
 int Connect(const std::string& address, SteadyTime end) {
-  const std::optional<HostPort> parts = ParseHostPort(address);
-  if (!parts) return -1;
+  const std::optional<HostPort> parsed = ParseHostPort(address);
+  if (!parsed) return -1;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  if (getaddrinfo(parts->host.c_str(), std::to_string(parts->port).c_str(), &hints, &list) != 0) {
+  if (getaddrinfo(parsed->host.c_str(), std::to_string(parsed->port).c_str(), &hints, &list) != 0) {
     return -1;
   }
   const std::unique_ptr<addrinfo, FreeWith<freeaddrinfo>> addresses(list);

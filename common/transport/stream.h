@@ -53,22 +53,22 @@ class Stream {
   virtual void Close(const Status& status) = 0;
 };
 
-/// A part of a batch on its way out: `part` without its data, and the data, which `owner` keeps
-/// alive. If the peer shares memory (Peer), the data are not compressed.
-struct OutgoingPart {
-  v1::BatchPart part;
+/// A fragment of a batch on its way out: its message without the data, and the data, which `owner`
+/// keeps alive. If the peer shares memory (Peer), the data are not compressed.
+struct OutgoingFragment {
+  v1::BatchFragment message;
   std::span<const std::byte> data;
   std::shared_ptr<const void> owner;
 };
 
-/// A part that came in. The data are where the network put them, in slices that `owner` keeps
+/// A fragment that came in. The data are where the network put them, in slices that `owner` keeps
 /// alive.
-struct IncomingPart {
-  v1::BatchPart part;
+struct IncomingFragment {
+  v1::BatchFragment message;
   std::vector<std::span<const std::byte>> data;
   std::shared_ptr<const void> owner;
   /// Whether the data are one piece of the worker's memory, which does not change while `owner`
-  /// lives. Then the parts of a batch are side by side, and the first begins at a multiple of
+  /// lives. Then the fragments of a batch are side by side, and the first begins at a multiple of
   /// kTensorAlignment.
   bool in_place = false;
 
@@ -81,7 +81,7 @@ struct IncomingPart {
   /// number is unchecked.
   std::uint64_t batch_bytes() const {
     const std::size_t n = data_bytes();
-    return n == 0 || part.compression() == v1::COMPRESSION_OFF ? n : part.raw_bytes();
+    return n == 0 || message.compression() == v1::COMPRESSION_OFF ? n : message.raw_bytes();
   }
 };
 
@@ -112,7 +112,7 @@ class Connector {
   virtual std::shared_ptr<Stream<v1::WorkRequest>> Work(
       const std::string& address, std::shared_ptr<StreamHandler<v1::WorkResponse>> handler) = 0;
   virtual std::shared_ptr<Stream<v1::WantList>> StreamBatches(
-      const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) = 0;
+      const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingFragment>> handler) = 0;
   /// The static tables of a plan, complete and checked against `digest` (32 hex digits). Blocks
   /// until all is there. DeadlineExceeded if nothing has come for `silence_seconds`. Cancelled if
   /// `stop` is requested.
@@ -185,7 +185,7 @@ class WorkerEndpoint {
  public:
   virtual ~WorkerEndpoint() = default;
   virtual std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) = 0;
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer& peer) = 0;
   /// NotFound for a plan that is not ready on this worker.
   virtual Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer& peer) = 0;
 };

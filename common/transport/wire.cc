@@ -13,8 +13,8 @@ namespace {
 
 using google::protobuf::internal::WireFormatLite;
 
-constexpr std::uint32_t kDataTag = v1::BatchPart::kDataFieldNumber << 3 | 2;
-constexpr std::size_t kMaxPartHeaderBytes = 64 << 10;
+constexpr std::uint32_t kDataTag = v1::BatchFragment::kDataFieldNumber << 3 | 2;
+constexpr std::size_t kMaxFragmentHeaderBytes = 64 << 10;
 
 void AppendVarint(std::uint64_t value, std::string& out) {
   while (value >= 0x80) {
@@ -66,8 +66,8 @@ grpc::ByteBuffer ToByteBuffer(const Message& message) {
 
 }  // namespace
 
-grpc::ByteBuffer EncodePart(OutgoingPart out) {
-  std::string head = out.part.SerializeAsString();
+grpc::ByteBuffer EncodeFragment(OutgoingFragment out) {
+  std::string head = out.message.SerializeAsString();
   if (out.data.empty()) {
     grpc::Slice slice(head);
     return grpc::ByteBuffer(&slice, 1);
@@ -80,13 +80,13 @@ grpc::ByteBuffer EncodePart(OutgoingPart out) {
   return grpc::ByteBuffer(slices, 2);
 }
 
-Result<IncomingPart> DecodePart(grpc::ByteBuffer& buffer) {
+Result<IncomingFragment> DecodeFragment(grpc::ByteBuffer& buffer) {
   MILLRACE_ASSIGN_OR_RETURN(const DataPlace data, FindData(buffer));
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (!buffer.Dump(slices.get()).ok()) return Internal("a batch part without slices");
 
   std::string head;
-  IncomingPart in;
+  IncomingFragment in;
   std::size_t at = 0;
   // The head ends before the tag and length of the data. Its length makes parsing stop there.
   std::size_t head_bytes = data.begin;
@@ -96,7 +96,7 @@ Result<IncomingPart> DecodePart(grpc::ByteBuffer& buffer) {
     AppendVarint(data.bytes, length);
     head_bytes -= std::min(head_bytes, length.size());
   }
-  if (head_bytes > kMaxPartHeaderBytes) {
+  if (head_bytes > kMaxFragmentHeaderBytes) {
     return InvalidArgument("a batch part with a header of " + std::to_string(head_bytes) +
                            " bytes");
   }
@@ -112,7 +112,7 @@ Result<IncomingPart> DecodePart(grpc::ByteBuffer& buffer) {
     }
     at = end;
   }
-  if (!in.part.ParseFromString(head))
+  if (!in.message.ParseFromString(head))
     return InvalidArgument("a batch part with a malformed header");
   in.owner = std::move(slices);
   return in;
@@ -129,9 +129,9 @@ Result<v1::WantList> DecodeWants(grpc::ByteBuffer& buffer) {
   return wants;
 }
 
-void GatherInto(const IncomingPart& part, std::span<std::byte> to) {
+void GatherInto(const IncomingFragment& fragment, std::span<std::byte> to) {
   std::size_t at = 0;
-  for (const auto& slice : part.data) {
+  for (const auto& slice : fragment.data) {
     std::memcpy(to.data() + at, slice.data(), slice.size());
     at += slice.size();
   }

@@ -83,16 +83,16 @@ class ConfigReader {
     };
     DatasetOption dataset;
     if (entry.value->kind == YamlNode::Kind::kScalar) dataset.path = entry.value->scalar;
-    for (const YamlEntry& part : entry.value->entries) {
-      if (part.value->kind != YamlNode::Kind::kScalar) {
-        return error(part.value->mark, "expected a path, got " + part.value->Describe());
+    for (const YamlEntry& field : entry.value->entries) {
+      if (field.value->kind != YamlNode::Kind::kScalar) {
+        return error(field.value->mark, "expected a path, got " + field.value->Describe());
       }
-      if (part.key == "path") {
-        dataset.path = part.value->scalar;
-      } else if (part.key == "index") {
-        dataset.index = part.value->scalar;
+      if (field.key == "path") {
+        dataset.path = field.value->scalar;
+      } else if (field.key == "index") {
+        dataset.index = field.value->scalar;
       } else {
-        return error(part.mark, "unknown key '" + part.key + "', expected path or index");
+        return error(field.mark, "unknown key '" + field.key + "', expected path or index");
       }
     }
     if (dataset.path.empty()) {
@@ -119,11 +119,11 @@ class ConfigReader {
     plugin.processes = 0;  // as many as the host has CPUs
     const YamlNode& node = *entry.value;
     if (node.kind == YamlNode::Kind::kScalar) plugin.path = node.scalar;
-    for (const YamlEntry& part : node.entries) {
-      const Status read = ReadPluginPart(part, plugin);
+    for (const YamlEntry& field : node.entries) {
+      const Status read = ReadPluginField(field, plugin);
       if (!read.ok()) {
-        return Error(part.value->mark,
-                     fmt::format("plugins.{}.{}: {}", entry.key, part.key, read.message()));
+        return Error(field.value->mark,
+                     fmt::format("plugins.{}.{}: {}", entry.key, field.key, read.message()));
       }
     }
     if (plugin.path.empty()) {
@@ -134,9 +134,9 @@ class ConfigReader {
     return plugin;
   }
 
-  static Status ReadPluginPart(const YamlEntry& part, PluginConfig& plugin) {
-    const YamlNode& value = *part.value;
-    if (part.key == "env") {
+  static Status ReadPluginField(const YamlEntry& field, PluginConfig& plugin) {
+    const YamlNode& value = *field.value;
+    if (field.key == "env") {
       if (value.kind != YamlNode::Kind::kMap) {
         return InvalidArgument("expected a map of names to values, got " + value.Describe());
       }
@@ -152,15 +152,15 @@ class ConfigReader {
     if (value.kind != YamlNode::Kind::kScalar) {
       return InvalidArgument("expected one value, got " + value.Describe());
     }
-    if (part.key == "path") {
+    if (field.key == "path") {
       plugin.path = value.scalar;
-    } else if (part.key == "python") {
+    } else if (field.key == "python") {
       plugin.python = value.scalar;
-    } else if (part.key == "processes") {
+    } else if (field.key == "processes") {
       MILLRACE_ASSIGN_OR_RETURN(plugin.processes, ParseNumber<int>(value.scalar, {1, 1024}));
-    } else if (part.key == "memory") {
+    } else if (field.key == "memory") {
       MILLRACE_ASSIGN_OR_RETURN(plugin.memory, ParseBytes(value.scalar));
-    } else if (part.key == "start_timeout") {
+    } else if (field.key == "start_timeout") {
       MILLRACE_ASSIGN_OR_RETURN(const int seconds, ParseNumber<int>(value.scalar, {1, 86400}));
       plugin.start_timeout = std::chrono::seconds(seconds);
     } else {

@@ -252,7 +252,7 @@ Status Daemon::StartWorker() {
   // first. So consumers learn the address from the worker's first report, which Start sends.
   struct Late final : WorkerEndpoint {
     std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-        std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) override {
+        std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer& peer) override {
       const std::shared_ptr<WorkerService> w = worker.lock();
       return w ? w->OnStreamBatches(std::move(stream), peer) : nullptr;
     }

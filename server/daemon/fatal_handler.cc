@@ -15,10 +15,10 @@ namespace {
 
 /// Ends the process with a message. Allocates no memory.
 [[noreturn]] void EndWith(std::string_view why) {
-  const auto part = [](std::string_view text) {
+  const auto piece = [](std::string_view text) {
     return iovec{const_cast<char*>(text.data()), text.size()};
   };
-  const iovec line[] = {part("millraced: "), part(why), part("\n")};
+  const iovec line[] = {piece("millraced: "), piece(why), piece("\n")};
   [[maybe_unused]] const ssize_t written = writev(STDERR_FILENO, line, 3);
   _exit(1);
 }

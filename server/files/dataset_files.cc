@@ -181,7 +181,8 @@ std::string DescribeLinkedFolders(const fs::path& dir) {
 }
 
 bool NameLess(std::string_view a, std::string_view b) {
-  // Same as comparing lists of parts, because here a separator sorts before every byte of a name.
+  // Same as comparing lists of components, because here a separator sorts before every byte of a
+  // name.
   return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
     const auto rank = [](char c) { return c == '/' ? -1 : int{static_cast<unsigned char>(c)}; };
     return rank(x) < rank(y);

@@ -44,11 +44,11 @@ struct DatasetListing {
 /// NotFound, PermissionDenied or InvalidArgument, with the folder's name, if it cannot be listed.
 Status CheckFolder(const std::filesystem::path& dir);
 
-/// Whether the last part of a name begins with a dot, so that nothing there is part of a dataset:
-/// programs, Millrace too, keep files of their own there (index, columns).
+/// Whether the last component of a name begins with a dot, so that nothing there is part of a
+/// dataset: programs, Millrace too, keep files of their own there (index, columns).
 bool IsHidden(std::string_view last);
 
-/// Whether a file belongs to datasets of a kind, by the last part of its name.
+/// Whether a file belongs to datasets of a kind, by the last component of its name.
 using IsDataFile = bool (*)(std::string_view last);
 /// *.bin, with a name before the suffix.
 bool IsBinFile(std::string_view last);
@@ -67,8 +67,8 @@ Result<DatasetListing> ListDataset(const std::filesystem::path& dir, IsDataFile 
 /// links.
 std::string DescribeLinkedFolders(const std::filesystem::path& dir);
 
-/// Whether `a` comes before `b` if both are compared part by part, from left to right: "a/c1/d.bin"
-/// comes before "a/c1.bin".
+/// Whether `a` comes before `b` if both are compared component by component, from left to right:
+/// "a/c1/d.bin" comes before "a/c1.bin".
 bool NameLess(std::string_view a, std::string_view b);
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// A stream to which protobuf writes if the bytes are only to be hashed. Parts of them can also be
-// hashed alone.
+// A stream to which protobuf writes if the bytes are only to be hashed. Sections of them can also
+// be hashed alone.
 //
 // Not thread-safe.
 #pragma once
@@ -28,17 +28,17 @@ class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
   void BackUp(int count) override { used_ -= static_cast<std::size_t>(count); }
   std::int64_t ByteCount() const override { return static_cast<std::int64_t>(hashed_ + used_); }
 
-  /// A part begins or ends after all bytes written until now. REQUIRES: as for Finish. Parts do not
-  /// overlap.
-  void BeginPart() {
+  /// A section begins or ends after all bytes written until now. REQUIRES: as for Finish. Sections
+  /// do not overlap.
+  void BeginSection() {
     Hash();
-    part_.emplace();
+    section_.emplace();
   }
-  /// XXH3-128 of the part.
-  Digest128 FinishPart() {
+  /// XXH3-128 of the section.
+  Digest128 FinishSection() {
     Hash();
-    const Digest128 digest = part_->Finish();
-    part_.reset();
+    const Digest128 digest = section_->Finish();
+    section_.reset();
     return digest;
   }
 
@@ -51,7 +51,7 @@ class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
  private:
   void Hash() {
     hash_.Update(std::span(buffer_).first(used_));
-    if (part_) part_->Update(std::span(buffer_).first(used_));
+    if (section_) section_->Update(std::span(buffer_).first(used_));
     hashed_ += used_;
     used_ = 0;
   }
@@ -60,7 +60,7 @@ class HashingStream final : public google::protobuf::io::ZeroCopyOutputStream {
   std::size_t used_ = 0;  // bytes of the buffer that have been written
   std::uint64_t hashed_ = 0;
   Xxh3Stream hash_;
-  std::optional<Xxh3Stream> part_;
+  std::optional<Xxh3Stream> section_;
 };
 
 }  // namespace millrace

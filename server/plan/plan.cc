@@ -113,7 +113,7 @@ class CompiledPlan final : public Plan, public RowMaker {
     }
     return std::make_unique<PlanScratch>(this, std::move(order), *MakeWriter(),
                                          source_->NewReader(), computed_->NewScratch(),
-                                         computed_->parts(), source_->facts().reading_stage);
+                                         computed_->phases(), source_->facts().reading_stage);
   }
 
  private:

@@ -22,8 +22,8 @@
 namespace millrace {
 namespace {
 
-/// The part of a path behind its last slash.
-std::string_view LastPart(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+/// The component of a path behind its last slash.
+std::string_view LastComponent(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// InvalidArgument unless the dataset has the files that a pipeline excludes.
 Status CheckExcludedFiles(const std::vector<std::string>& excluded, const Dataset& dataset) {
@@ -39,7 +39,7 @@ Status CheckExcludedFiles(const std::vector<std::string>& excluded, const Datase
     if (std::binary_search(names.begin(), names.end(), name)) continue;
     std::string meant = Suggestion(name, names);
     const auto same_end = std::find_if(names.begin(), names.end(), [&](const std::string& known) {
-      return LastPart(known) == LastPart(name);
+      return LastComponent(known) == LastComponent(name);
     });
     if (meant.empty() && same_end != names.end()) {
       meant = fmt::format(" (did you mean {}?)", *same_end);

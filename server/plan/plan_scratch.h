@@ -24,8 +24,8 @@ class PlanScratch final : public BatchScratch {
  public:
   PlanScratch(const Plan* plan, std::unique_ptr<OrderReader> order, BatchWriter writer,
               std::unique_ptr<ExampleReader> reader, std::unique_ptr<TensorPlan::Scratch> tensors,
-              std::span<const std::string> parts, std::string_view reading)
-      : clock_(parts, reading),
+              std::span<const std::string> phases, std::string_view reading)
+      : clock_(phases, reading),
         plan_(plan),
         order_(std::move(order)),
         writer_(std::move(writer)),

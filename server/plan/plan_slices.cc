@@ -6,35 +6,35 @@
 
 namespace millrace {
 
-PlanSlices::Part& PlanSlices::PartFor(std::size_t first) {
+PlanSlices::RowRun& PlanSlices::RunFor(std::size_t first) {
   MutexLock lock(mutex_);
-  for (Part& part : parts_) {
-    if (part.end != first || part.in_use) continue;
-    part.in_use = true;
-    return part;
+  for (RowRun& run : runs_) {
+    if (run.end != first || run.in_use) continue;
+    run.in_use = true;
+    return run;
   }
   const bool has_writer = first == 0 && first_writer_.has_value();
-  Part& part =
-      parts_.emplace_back(first, has_writer ? *std::move(first_writer_) : maker_.NewWriter());
+  RowRun& run =
+      runs_.emplace_back(first, has_writer ? *std::move(first_writer_) : maker_.NewWriter());
   if (has_writer) first_writer_.reset();
-  maker_.BeginRows(rows_.epoch, rows_.first_unit, rows(), part.writer);
+  maker_.BeginRows(rows_.epoch, rows_.first_unit, rows(), run.writer);
   if (!rows_.passes.empty()) {
-    part.writer.SetPasses({rows_.passes.begin() + static_cast<std::ptrdiff_t>(first),
-                           rows_.passes.end()});
+    run.writer.SetPasses(
+        {rows_.passes.begin() + static_cast<std::ptrdiff_t>(first), rows_.passes.end()});
   }
-  return part;
+  return run;
 }
 
 bool PlanSlices::Build(std::size_t first, std::size_t count, BatchScratch& scratch) {
   auto& own = static_cast<PlanScratch&>(scratch);
-  Part& part = PartFor(first);
+  RowRun& run = RunFor(first);
   own.clock().Begin(TimedStage::kReading);
   const Status read =
-      maker_.ReadRows(own, std::span(rows_.examples).subspan(first, count), part.writer);
+      maker_.ReadRows(own, std::span(rows_.examples).subspan(first, count), run.writer);
   own.clock().End();
   MutexLock lock(mutex_);
-  part.end = first + count;
-  part.in_use = false;
+  run.end = first + count;
+  run.in_use = false;
   if (!read.ok() && (!failed_ || first < failed_->first)) failed_ = {first, read};
   return read.ok();
 }
@@ -43,12 +43,12 @@ Result<std::shared_ptr<const PackedBatch>> PlanSlices::Join(BatchScratch& scratc
   auto& own = static_cast<PlanScratch&>(scratch);
   own.clock().Begin(TimedStage::kReading);
   MutexLock lock(mutex_);
-  if (!failed_ && !parts_.empty()) {
-    parts_.sort([](const Part& a, const Part& b) { return a.first < b.first; });
-    own.writer() = std::move(parts_.front().writer);
-    parts_.pop_front();
-    // Each part gives its memory back before the next one is copied.
-    for (; !parts_.empty(); parts_.pop_front()) own.writer().AppendAll(parts_.front().writer);
+  if (!failed_ && !runs_.empty()) {
+    runs_.sort([](const RowRun& a, const RowRun& b) { return a.first < b.first; });
+    own.writer() = std::move(runs_.front().writer);
+    runs_.pop_front();
+    // Each run gives its memory back before the next one is copied.
+    for (; !runs_.empty(); runs_.pop_front()) own.writer().AppendAll(runs_.front().writer);
   } else {
     maker_.BeginRows(rows_.epoch, rows_.first_unit, rows(), own.writer());
   }

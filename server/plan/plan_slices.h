@@ -61,8 +61,8 @@ class PlanSlices final : public SlicedBatch {
 
  private:
   /// Rows that follow one another, in a writer of their own.
-  struct Part {
-    Part(std::size_t begins, BatchWriter own)
+  struct RowRun {
+    RowRun(std::size_t begins, BatchWriter own)
         : first(begins), end(begins), writer(std::move(own)) {}
     std::size_t first;
     std::size_t end;
@@ -70,14 +70,14 @@ class PlanSlices final : public SlicedBatch {
     BatchWriter writer;
   };
 
-  /// A part that ends at `first`, or a new one, for the calling thread.
-  Part& PartFor(std::size_t first) MILLRACE_EXCLUDES(mutex_);
+  /// A run that ends at `first`, or a new one, for the calling thread.
+  RowRun& RunFor(std::size_t first) MILLRACE_EXCLUDES(mutex_);
 
   const RowMaker& maker_;
   const Rows rows_;
   Mutex mutex_;
   std::optional<BatchWriter> first_writer_ MILLRACE_GUARDED_BY(mutex_);
-  std::list<Part> parts_ MILLRACE_GUARDED_BY(mutex_);  // in the order in which they were begun
+  std::list<RowRun> runs_ MILLRACE_GUARDED_BY(mutex_);  // in the order in which they were begun
   /// The lowest rows that could not be built begin there.
   std::optional<std::pair<std::size_t, Status>> failed_ MILLRACE_GUARDED_BY(mutex_);
 };

@@ -19,19 +19,19 @@ namespace millrace {
 
 /// The stages of a plan that take a worker's time. A single closure is too short to be timed alone,
 /// so kReading includes the fields; it has the name that the source gives it. Between it and batch,
-/// each part of the program that computes tensors is a stage of its own.
+/// each phase of the program that computes tensors is a stage of its own.
 enum class TimedStage : std::uint8_t { kShuffle, kReading, kBatch };
 
 /// Sums of seconds, one for each stage. A batch reads the clock once per stage, and once more.
 class StageClock final : public ProgramObserver {
  public:
-  /// `parts`: the parts of the program that computes tensors (Program::parts); empty without a
+  /// `phases`: the phases of the program that computes tensors (Program::phases); empty without a
   /// program. `reading`: the source's own stage (SourceFacts::reading_stage).
-  explicit StageClock(std::span<const std::string> parts = {},
+  explicit StageClock(std::span<const std::string> phases = {},
                       std::string_view reading = "closure") {
     names_ = {"shuffle", std::string(reading)};
-    for (const std::string& part : parts)
-      names_.push_back(std::string(Program::kStagePrefix) + part);
+    for (const std::string& phase : phases)
+      names_.push_back(std::string(Program::kStagePrefix) + phase);
     names_.emplace_back("batch");
     seconds_.resize(names_.size());
   }
@@ -46,7 +46,7 @@ class StageClock final : public ProgramObserver {
   /// Counts the time of the last stage.
   void End() { GoTo(names_.size()); }
 
-  void OnPart(std::size_t part) override { GoTo(kFirstPart + part); }
+  void OnPhase(std::size_t phase) override { GoTo(kFirstPhase + phase); }
   void OnEnd() override { Next(TimedStage::kBatch); }
 
   /// The stage that runs now; empty between batches. Any thread may ask.
@@ -63,7 +63,7 @@ class StageClock final : public ProgramObserver {
   }
 
  private:
-  static constexpr std::size_t kFirstPart = 2;
+  static constexpr std::size_t kFirstPhase = 2;
 
   std::size_t NumberOf(TimedStage stage) const {
     return stage == TimedStage::kBatch ? names_.size() - 1 : static_cast<std::size_t>(stage);

@@ -52,11 +52,11 @@ StaticOutline OutlineStatic(const Source& source) {
     CodedOutputStream out(&stream);
     WriteTables(source, source.table_specs(), out, [&](const TableSpec& table, const auto& write) {
       out.Trim();
-      stream.BeginPart();
+      stream.BeginSection();
       write();
       out.Trim();
       outline.tables.push_back(table);
-      outline.tables.back().digest = stream.FinishPart().ToHex();
+      outline.tables.back().digest = stream.FinishSection().ToHex();
     });
   }
   outline.digest = stream.Finish().ToHex();

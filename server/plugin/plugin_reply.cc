@@ -5,20 +5,20 @@
 namespace millrace {
 
 std::span<const std::byte> PluginReply::values(std::size_t tensor, std::size_t row) const {
-  const Part& part = parts_[rows_[row].part];
-  const RowPlace place = part.table.Place(tensor, rows_[row].number);
-  return std::span<const std::byte>(part.memory->bytes()).subspan(place.offset, place.bytes);
+  const Attempt& attempt = attempts_[rows_[row].attempt];
+  const RowPlace place = attempt.table.Place(tensor, rows_[row].number);
+  return std::span<const std::byte>(attempt.memory->bytes()).subspan(place.offset, place.bytes);
 }
 
 std::uint64_t PluginReply::extent(std::size_t tensor, std::size_t row) const {
-  return parts_[rows_[row].part].table.Place(tensor, rows_[row].number).extent;
+  return attempts_[rows_[row].attempt].table.Place(tensor, rows_[row].number).extent;
 }
 
 std::optional<std::span<const std::byte>> PluginReply::column(std::size_t tensor) const {
-  if (parts_.size() != 1 || Count(RowOutcome::kDone) != rows_.size()) return std::nullopt;
-  const ReplyLayout& layout = parts_[0].table.layout;
+  if (attempts_.size() != 1 || Count(RowOutcome::kDone) != rows_.size()) return std::nullopt;
+  const ReplyLayout& layout = attempts_[0].table.layout;
   if (layout.types[tensor].ragged) return std::nullopt;
-  return std::span<const std::byte>(parts_[0].memory->bytes())
+  return std::span<const std::byte>(attempts_[0].memory->bytes())
       .subspan(layout.places[tensor], layout.types[tensor].UnitBytes() * layout.rows);
 }
 

@@ -55,20 +55,20 @@ class PluginReply {
  private:
   friend class ReplyAssembly;
 
-  /// A part that one process has built at once.
-  struct Part {
+  /// Rows that one process has built at once.
+  struct Attempt {
     std::shared_ptr<const MappedBytes> memory;
     ReplyTable table;
   };
   struct Row {
     RowOutcome outcome = RowOutcome::kUnknown;
-    std::size_t part = 0;
-    std::size_t number = 0;  // of the row in its part, or of the failure
+    std::size_t attempt = 0;
+    std::size_t number = 0;  // of the row in its attempt, or of the failure
   };
 
   std::size_t Count(RowOutcome outcome) const;
 
-  std::vector<Part> parts_;
+  std::vector<Attempt> attempts_;
   std::vector<Row> rows_;
   std::vector<PluginFailure> failures_;
   std::shared_ptr<const void> process_;  // keeps the process from building anything else

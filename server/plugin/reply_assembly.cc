@@ -28,8 +28,8 @@ ReplyAssembly::ReplyAssembly(std::size_t rows, bool per_batch)
 bool ReplyAssembly::Add(BuildAttempt attempt) {
   const std::vector<std::size_t> tried = std::exchange(next_, {});
   const std::size_t finished = attempt.table.outcomes.size();
-  const std::size_t part = reply_.parts_.size();
-  bool has_part = false, has_failed = false;
+  const std::size_t number = reply_.attempts_.size();
+  bool has_built = false, has_failed = false;
   for (std::size_t i = 0; i < finished; ++i) {
     PluginReply::Row& row = reply_.rows_[tried[i]];
     const RowOutcome outcome = attempt.table.outcomes[i];
@@ -40,9 +40,9 @@ bool ReplyAssembly::Add(BuildAttempt attempt) {
     }
     row.outcome = outcome;
     if (outcome != RowOutcome::kDone) continue;
-    row.part = part;
+    row.attempt = number;
     row.number = i;
-    has_part = true;
+    has_built = true;
   }
   for (std::size_t i = finished; i < tried.size(); ++i) {
     const bool is_blamed =
@@ -68,7 +68,7 @@ bool ReplyAssembly::Add(BuildAttempt attempt) {
       Fail(row, std::move(failure));
     }
   }
-  if (has_part) reply_.parts_.push_back({std::move(attempt.memory), std::move(attempt.table)});
+  if (has_built) reply_.attempts_.push_back({std::move(attempt.memory), std::move(attempt.table)});
   return has_failed || attempt.ended;
 }
 

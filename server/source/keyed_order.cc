@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-OrderSeed DeriveSeed(const OrderSeed& seed, std::string_view part, std::uint64_t number) {
+OrderSeed DeriveSeed(const OrderSeed& seed, std::string_view purpose, std::uint64_t number) {
   if (!seed) return std::nullopt;
-  const std::string text = fmt::format("{}/{}/{}", *seed, part, number);
+  const std::string text = fmt::format("{}/{}/{}", *seed, purpose, number);
   return Xxh3_64(std::as_bytes(std::span(text)));
 }
 

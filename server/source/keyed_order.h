@@ -1,4 +1,4 @@
-// The random parts of an order: seeds of its parts, and the keyed bijections that they choose. A
+// The randomness of an order: a seed for each purpose, and the keyed bijections that they choose. A
 // pipeline without `shuffle` has no seed. All its orders are the identity.
 //
 // Value types; thread-safe.
@@ -15,9 +15,9 @@ namespace millrace {
 /// The seed of an order; nullopt: rows keep their order.
 using OrderSeed = std::optional<std::uint64_t>;
 
-/// The seed of one part of an order, such as a class or a window: XXH3-64 (seed 0) of the text
-/// "<seed>/<part>/<number>". nullopt if there is no seed. Part of `semantics: 1`.
-OrderSeed DeriveSeed(const OrderSeed& seed, std::string_view part, std::uint64_t number);
+/// The seed of an order for one purpose, such as a class or a window: XXH3-64 (seed 0) of the text
+/// "<seed>/<purpose>/<number>". nullopt if there is no seed. Part of `semantics: 1`.
+OrderSeed DeriveSeed(const OrderSeed& seed, std::string_view purpose, std::uint64_t number);
 
 /// A bijection of [0, n): the permutation of a seed and an epoch, or the identity.
 class KeyedOrder {

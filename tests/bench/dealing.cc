@@ -114,10 +114,10 @@ class Job {
     arrival.epoch = arrival.at.epoch;
     arrival.first_example = machine_->steps().Examples(step).first;
     arrival.planned_examples = arrival.examples = 1;
-    v1::BatchPart part;
-    ToProto(arrival.at, part.mutable_at());
-    part.set_total_bytes(arrival.bytes);
-    machine_->OnBatchesPart(stream, part, arrival.bytes, now_);
+    v1::BatchFragment fragment;
+    ToProto(arrival.at, fragment.mutable_at());
+    fragment.set_total_bytes(arrival.bytes);
+    machine_->OnBatchesFragment(stream, fragment, arrival.bytes, now_);
     machine_->OnBatchesArrival(stream, arrival, now_);
     Begin(stream, builder);
   }
@@ -130,11 +130,11 @@ class Job {
     due_.emplace(builder.done, stream);
   }
   void Say(StreamId stream) {
-    v1::BatchPart part;
-    part.mutable_alive()->set_slots(2);
-    part.mutable_alive()->set_batch_ms(1e3 * ToSeconds(batch_));
-    part.mutable_alive()->set_threads_milli(1000);
-    machine_->OnBatchesPart(stream, part, 0, now_);
+    v1::BatchFragment fragment;
+    fragment.mutable_alive()->set_slots(2);
+    fragment.mutable_alive()->set_batch_ms(1e3 * ToSeconds(batch_));
+    fragment.mutable_alive()->set_threads_milli(1000);
+    machine_->OnBatchesFragment(stream, fragment, 0, now_);
   }
   void SayAll() {
     spoke_ = now_;

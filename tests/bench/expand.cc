@@ -98,7 +98,7 @@ Status Bench(const Options& options) {
   for (std::uint32_t round = 0; round < options.rounds; ++round) {
     for (std::uint32_t b = 0; b < options.made_up.batches; ++b) {
       const std::size_t first = std::size_t{b} * options.made_up.examples;
-      const auto part = std::span(examples).subspan(first, options.made_up.examples);
+      const auto own = std::span(examples).subspan(first, options.made_up.examples);
       Status status;
       const auto failed = [&](const auto& result) {
         if (!result.ok()) status = result.status();
@@ -107,7 +107,7 @@ Status Bench(const Options& options) {
       std::shared_ptr<const PackedBatch> packed;
       std::shared_ptr<const DeliveredBatch> delivered;
       fill.Run([&]() -> std::uint64_t {
-        const auto sealed = bench::Pack(writer, part, first);
+        const auto sealed = bench::Pack(writer, own, first);
         if (failed(sealed)) return 0;
         packed = *sealed;
         return packed->bytes().size();

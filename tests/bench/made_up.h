@@ -102,11 +102,11 @@ inline std::vector<Example> MakeExamples(const MadeUp& options) {
 }
 
 inline Result<std::shared_ptr<const PackedBatch>> Pack(BatchWriter& writer,
-                                                       std::span<const Example> part,
+                                                       std::span<const Example> examples,
                                                        std::uint64_t first) {
-  writer.Begin({}, 0, first, static_cast<std::uint32_t>(part.size()));
-  for (std::size_t i = 0; i < part.size(); ++i) {
-    const Example& e = part[i];
+  writer.Begin({}, 0, first, static_cast<std::uint32_t>(examples.size()));
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const Example& e = examples[i];
     writer.Append(kLabel, e.labels);
     writer.Append(kSource, e.sources);
     writer.Append(kTarget, e.targets);

@@ -266,9 +266,9 @@ class Run {
     std::FILE* const pipe = ::popen(command.c_str(), "r");
     if (pipe == nullptr) return Internal("no shell for: " + command);
     std::string text;
-    std::array<char, 4096> part;
-    for (std::size_t n; (n = std::fread(part.data(), 1, part.size(), pipe)) > 0;) {
-      text.append(part.data(), n);
+    std::array<char, 4096> buffer;
+    for (std::size_t n; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+      text.append(buffer.data(), n);
     }
     static constexpr std::string_view kKey = "\"value\": ";
     const std::size_t at = text.find(kKey);

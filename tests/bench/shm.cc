@@ -130,11 +130,11 @@ double CpuSeconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// Writes one part at a time, from as many buffers as are lent at once.
+/// Writes one fragment at a time, from as many buffers as are lent at once.
 class Worker final : public WorkerEndpoint, public StreamHandler<v1::WantList> {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer&) override {
     MutexLock lock(mutex_);
     stream_ = std::move(stream);
     changed_.NotifyAll();
@@ -158,27 +158,27 @@ class Worker final : public WorkerEndpoint, public StreamHandler<v1::WantList> {
     MutexLock lock(mutex_);
     while (stream_ == nullptr) changed_.Wait(mutex_);
   }
-  void Write(OutgoingPart part) {
+  void Write(OutgoingFragment fragment) {
     MutexLock lock(mutex_);
     while (writing_) changed_.Wait(mutex_);
     writing_ = true;
     const auto stream = stream_;
     lock.Unlock();
-    if (stream != nullptr) stream->Write(std::move(part));
+    if (stream != nullptr) stream->Write(std::move(fragment));
   }
 
  private:
   Mutex mutex_;
   CondVar changed_;
-  std::shared_ptr<Stream<OutgoingPart>> stream_ MILLRACE_GUARDED_BY(mutex_);
+  std::shared_ptr<Stream<OutgoingFragment>> stream_ MILLRACE_GUARDED_BY(mutex_);
   bool writing_ MILLRACE_GUARDED_BY(mutex_) = false;
 };
 
 /// The consumer's end, in the child process.
-class Consumer final : public StreamHandler<IncomingPart> {
+class Consumer final : public StreamHandler<IncomingFragment> {
  public:
   Consumer(Board* board, bool sum) : board_(board), sum_(sum) {}
-  void OnMessage(IncomingPart in) override {
+  void OnMessage(IncomingFragment in) override {
     const double now = Now();
     if (in.data.empty() || !in.in_place) return;
     const std::span<const std::byte> data = in.data.front();
@@ -201,7 +201,7 @@ class Consumer final : public StreamHandler<IncomingPart> {
   std::promise<void> closed_;
 };
 
-/// Calls `run` with a worker in this process while a child process consumes its parts.
+/// Calls `run` with a worker in this process while a child process consumes its fragments.
 void WithConsumer(Board* board, bool sum,
                   const std::function<void(Worker&, std::shared_ptr<SharedArena>)>& run) {
   board->seen = 0;
@@ -230,11 +230,11 @@ void WithConsumer(Board* board, bool sum,
   waitpid(child, nullptr, 0);
 }
 
-OutgoingPart PartOf(std::shared_ptr<const Buffer> buffer) {
-  OutgoingPart part;
-  part.data = buffer->bytes();
-  part.owner = std::move(buffer);
-  return part;
+OutgoingFragment FragmentOf(std::shared_ptr<const Buffer> buffer) {
+  OutgoingFragment fragment;
+  fragment.data = buffer->bytes();
+  fragment.owner = std::move(buffer);
+  return fragment;
 }
 
 bool Payload(const Options& options, Board* board, std::size_t mib) {
@@ -265,7 +265,7 @@ bool Payload(const Options& options, Board* board, std::size_t mib) {
       while (ahead > (turn = board->turn) + 3) FutexWait(board->turn, turn);
       std::shared_ptr<Buffer> buffer = pool.Acquire(bytes).value();
       Fill(buffer->data(), bytes, seed);
-      worker.Write(PartOf(std::move(buffer)));
+      worker.Write(FragmentOf(std::move(buffer)));
     };
     const auto settle = [&](std::uint64_t sent) {
       std::uint32_t turn = 0;
@@ -327,10 +327,10 @@ std::vector<double> ShmHandOvers(Board* board, int count) {
   WithConsumer(board, false, [&](Worker& worker, std::shared_ptr<SharedArena> arena) {
     BufferPool pool(BufferPool::kDefaultCacheBytes, std::move(arena));
     for (int i = 0; i < count; ++i) {
-      OutgoingPart part = PartOf(pool.Acquire(4096).value());
+      OutgoingFragment fragment = FragmentOf(pool.Acquire(4096).value());
       usleep(50);
       board->written = Now();
-      worker.Write(std::move(part));
+      worker.Write(std::move(fragment));
       FutexWait(board->turn, static_cast<std::uint32_t>(i));
     }
   });

@@ -1,5 +1,5 @@
 // Measures moving batches over gRPC, with the transport of the daemon and the client. One process
-// serves prebuilt payloads in parts, as a worker does. The other gathers each into one aligned
+// serves prebuilt payloads in fragments, as a worker does. The other gathers each into one aligned
 // slot, checks its XXH3-128 and reads every word of it, as a consumer does.
 //
 // No payload comes twice: there are at least 64 MiB of distinct random ones, and the sender stamps
@@ -102,10 +102,10 @@ class PayloadMaker {
   std::uint64_t number_ = 0;
 };
 
-/// Sends one consumer payload after payload, in parts, as far as the consumer's credit allows.
+/// Sends one consumer payload after payload, in fragments, as far as the consumer's credit allows.
 class Feed final : public StreamHandler<v1::WantList> {
  public:
-  explicit Feed(std::shared_ptr<Stream<OutgoingPart>> stream) : stream_(std::move(stream)) {}
+  explicit Feed(std::shared_ptr<Stream<OutgoingFragment>> stream) : stream_(std::move(stream)) {}
 
   /// Queues a payload; false if the stream has ended. Blocks while enough payloads are queued.
   bool Offer(Payload payload) {
@@ -137,12 +137,12 @@ class Feed final : public StreamHandler<v1::WantList> {
     const Payload& payload = ready_.front();
     const std::span<const std::byte> bytes = std::as_const(*payload.bytes).bytes();
     if (offset_ == 0 && sent_ + bytes.size() > credit_) return;
-    OutgoingPart out;
-    out.part.mutable_at()->set_example(sent_);
-    out.part.set_total_bytes(bytes.size());
-    out.part.set_offset(offset_);
-    out.part.set_digest(payload.digest);
-    out.data = bytes.subspan(offset_, std::min(bytes.size() - offset_, wire::kMaxPartBytes));
+    OutgoingFragment out;
+    out.message.mutable_at()->set_example(sent_);
+    out.message.set_total_bytes(bytes.size());
+    out.message.set_offset(offset_);
+    out.message.set_digest(payload.digest);
+    out.data = bytes.subspan(offset_, std::min(bytes.size() - offset_, wire::kMaxFragmentBytes));
     out.owner = payload.bytes;
     offset_ += out.data.size();
     sent_ += out.data.size();
@@ -155,7 +155,7 @@ class Feed final : public StreamHandler<v1::WantList> {
     stream_->Write(std::move(out));
   }
 
-  const std::shared_ptr<Stream<OutgoingPart>> stream_;
+  const std::shared_ptr<Stream<OutgoingFragment>> stream_;
   Mutex mutex_;
   CondVar changed_;
   std::vector<Payload> ready_ MILLRACE_GUARDED_BY(mutex_);
@@ -169,7 +169,7 @@ class Feed final : public StreamHandler<v1::WantList> {
 class Source final : public WorkerEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer&) override {
     auto feed = std::make_shared<Feed>(std::move(stream));
     first_.set_value(feed);
     return feed;
@@ -253,7 +253,7 @@ struct Measured {
   double cpu_per_gigabyte = 0;
 };
 
-class Sink final : public StreamHandler<IncomingPart> {
+class Sink final : public StreamHandler<IncomingFragment> {
  public:
   Sink(int fd, pid_t sender, const Options& options)
       : fd_(fd), sender_(sender), options_(options), window_(options.window_mb << 20) {}
@@ -264,23 +264,23 @@ class Sink final : public StreamHandler<IncomingPart> {
     GiveCredit();
   }
 
-  void OnMessage(IncomingPart in) override {
-    const v1::BatchPart& part = in.part;
-    if (part.offset() == 0) {
-      auto slot = pool_.Acquire(part.total_bytes());
+  void OnMessage(IncomingFragment in) override {
+    const v1::BatchFragment& fragment = in.message;
+    if (fragment.offset() == 0) {
+      auto slot = pool_.Acquire(fragment.total_bytes());
       if (!slot.ok()) Fail(slot.status().message());
       slot_ = std::move(slot).value();
       hash_.emplace();
     }
-    const std::span<std::byte> place = slot_->bytes().subspan(part.offset(), in.data_bytes());
+    const std::span<std::byte> place = slot_->bytes().subspan(fragment.offset(), in.data_bytes());
     wire::GatherInto(in, place);
     hash_->Update(place);
-    if (part.offset() + place.size() < part.total_bytes()) return;
-    if (hash_->Finish().ToBytes() != part.digest()) Fail("a payload with another digest");
+    if (fragment.offset() + place.size() < fragment.total_bytes()) return;
+    if (hash_->Finish().ToBytes() != fragment.digest()) Fail("a payload with another digest");
     Touch();
-    Count(part.total_bytes());
+    Count(fragment.total_bytes());
     MutexLock lock(mutex_);
-    received_ += part.total_bytes();
+    received_ += fragment.total_bytes();
     GiveCredit();
   }
   void OnWriteDone() override {
@@ -399,7 +399,8 @@ Status Run(const Options& options) {
     auto* const shared = new (memory) Shared();
     MILLRACE_ASSIGN_OR_RETURN(
         const BareGrpcRate bare,
-        MeasureBareGrpc(std::min<std::uint64_t>(kib << 10, wire::kMaxPartBytes), options.seconds));
+        MeasureBareGrpc(std::min<std::uint64_t>(kib << 10, wire::kMaxFragmentBytes),
+                        options.seconds));
     MILLRACE_ASSIGN_OR_RETURN(const Measured measured,
                               MeasureStream(kib << 10, "", options, *shared));
     const std::string size = SizeName(kib);

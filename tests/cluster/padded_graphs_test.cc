@@ -121,8 +121,8 @@ TEST_CASE("every batch of a pipeline with pad.graph has one shape, wherever it i
     REQUIRE(batch.has_value() == own.has_value());
     if (!batch) break;
     REQUIRE(batch->parts() == micro);
-    for (std::uint32_t part = 0; part < micro; ++part) {
-      CheckPadded(batch->Part(part), own->Part(part), pad,
+    for (std::uint32_t index = 0; index < micro; ++index) {
+      CheckPadded(batch->Part(index), own->Part(index), pad,
                   {"edge_mask", "graph_mask", "node_mask"});
     }
   }
@@ -182,10 +182,10 @@ TEST_CASE("a session on a device gets the padded batches of one on the host, in 
   std::uint64_t graphs = 0;
   while (const auto batch = session->Next().value()) {
     const Batch expected = on_host->Next().value().value();
-    for (std::uint32_t part = 0; part < micro; ++part) {
-      graphs += batch->Part(part).examples();
-      const std::span<const DeliveredTensor> got = batch->Part(part).tensors();
-      const std::span<const DeliveredTensor> want = expected.Part(part).tensors();
+    for (std::uint32_t index = 0; index < micro; ++index) {
+      graphs += batch->Part(index).examples();
+      const std::span<const DeliveredTensor> got = batch->Part(index).tensors();
+      const std::span<const DeliveredTensor> want = expected.Part(index).tensors();
       REQUIRE(got.size() == described.size());
       REQUIRE(got.size() == want.size());
       for (std::size_t i = 0; i < got.size(); ++i) {

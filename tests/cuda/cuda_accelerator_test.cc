@@ -43,13 +43,13 @@ std::vector<std::byte> Fetch(std::span<const std::byte> device) {
 TEST_CASE("a GPU writes the same bytes as the host's expansion", "[cuda]") {
   const auto device = MakeSlotDevice(GpuOrSkip());
   BufferPool received(1 << 20, device->receive_memory());
-  rc::prop("all batches, in parts too", [&] {
+  rc::prop("all batches, in micro-batches too", [&] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const auto packed = test::Pack(test::RandomBatch(seed, *rc::gen::inRange(0, 40)), received);
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
-    for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t index = 0; index < micro; ++index) {
+      const RowRange rows = RowsOfMicroBatch(packed->examples(), index, micro);
       const auto delivered = device->Expand(packed, index_dtype, rows);
       if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
       BufferPool pool;
@@ -74,9 +74,9 @@ TEST_CASE("a GPU computes the same bytes as the host, whatever the program", "[c
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     const auto delivery = Delivery::Make(program.tensors, program.text, index_dtype);
     RC_ASSERT(delivery.ok());
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
-    for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(program.packed->examples(), part, parts);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t index = 0; index < micro; ++index) {
+      const RowRange rows = RowsOfMicroBatch(program.packed->examples(), index, micro);
       const auto delivered = device->Expand(program.packed, *delivery, rows);
       BufferPool pool;
       const auto expected = Expand(*program.packed, *delivery, pool, rows);
@@ -92,18 +92,18 @@ TEST_CASE("a GPU pads graphs with computed tensors as the host, whatever the pro
           "[cuda][compute]") {
   const auto device = MakeSlotDevice(GpuOrSkip());
   BufferPool received(1 << 20, device->receive_memory());
-  rc::prop("any program, any batch, any room, in parts", [&] {
+  rc::prop("any program, any batch, any room, in micro-batches", [&] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const test::ModelBatch model =
         test::WithEdgeValues(test::RandomGraphs(seed, *rc::gen::inRange(0, 24)));
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
     const test::RandomProgram program = test::MakeRandomProgram(seed, model, received);
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     const auto delivery =
-        test::PaddedDelivery(program, index_dtype, test::RoomForParts(model, parts));
+        test::PaddedDelivery(program, index_dtype, test::RoomForMicroBatches(model, micro));
     RC_ASSERT(delivery.ok());
-    for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(program.packed->examples(), part, parts);
+    for (std::size_t index = 0; index < micro; ++index) {
+      const RowRange rows = RowsOfMicroBatch(program.packed->examples(), index, micro);
       const auto delivered = device->Expand(program.packed, *delivery, rows);
       BufferPool pool;
       const auto expected = Expand(*program.packed, *delivery, pool, rows);

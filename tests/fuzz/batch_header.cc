@@ -86,7 +86,7 @@ void PadGraphs(const PackedBatch& batch, BufferPool& pool) {
   const auto delivery = Delivery::Make(tensors, std::move(program), DType::kInt32);
   if (!delivery.ok()) return;
   ExpandBoth(batch, *delivery, std::nullopt, pool);
-  ExpandBoth(batch, *delivery, RowsOfPart(batch.examples(), 1, 2), pool);
+  ExpandBoth(batch, *delivery, RowsOfMicroBatch(batch.examples(), 1, 2), pool);
 }
 
 /// A program that reads every tensor which operations can read, and pads the ragged ones. Devices
@@ -149,7 +149,8 @@ void Compute(const PackedBatch& batch, std::optional<GraphPad> pad, BufferPool& 
   program.graph_pad = pad;
   const auto delivery = Delivery::Make(tensors, std::move(program), DType::kInt32);
   if (!delivery.ok()) return;
-  for (const RowRange rows : {RowRange{0, batch.examples()}, RowsOfPart(batch.examples(), 1, 2)}) {
+  for (const RowRange rows :
+       {RowRange{0, batch.examples()}, RowsOfMicroBatch(batch.examples(), 1, 2)}) {
     const auto layout = LayOutExpanded(batch, *delivery, rows);
     if (!layout.ok() || layout->bytes > kMostComputed) continue;
     const std::shared_ptr<Buffer> out = pool.Acquire(layout->bytes).value();
@@ -178,7 +179,7 @@ void Use(const PackedBatch& batch, BufferPool& pool) {
   }
   for (const DType index_dtype : {DType::kInt32, DType::kInt64}) {
     ExpandBoth(batch, index_dtype, std::nullopt, pool);
-    ExpandBoth(batch, index_dtype, RowsOfPart(batch.examples(), 1, 2), pool);
+    ExpandBoth(batch, index_dtype, RowsOfMicroBatch(batch.examples(), 1, 2), pool);
   }
   PadGraphs(batch, pool);
   Compute(batch, std::nullopt, pool);

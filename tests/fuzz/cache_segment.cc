@@ -39,7 +39,7 @@ void StoreAt(std::string& bytes, std::size_t offset, const T& value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
-std::span<const std::byte> Part(const std::string& bytes, std::size_t offset, std::size_t size) {
+std::span<const std::byte> SliceOf(const std::string& bytes, std::size_t offset, std::size_t size) {
   return std::as_bytes(std::span(bytes)).subspan(offset, size);
 }
 
@@ -47,7 +47,7 @@ std::span<const std::byte> Part(const std::string& bytes, std::size_t offset, st
 void Seal(std::string& bytes) {
   SegmentHeader header;
   if (!LoadAt(bytes, 0, header)) return;
-  header.checksum = Xxh3_64(Part(bytes, 0, offsetof(SegmentHeader, checksum)));
+  header.checksum = Xxh3_64(SliceOf(bytes, 0, offsetof(SegmentHeader, checksum)));
   StoreAt(bytes, 0, header);
   SegmentTrailer trailer;
   if (bytes.size() >= sizeof header + sizeof trailer &&
@@ -55,7 +55,7 @@ void Seal(std::string& bytes) {
     const auto begin = FindTable(trailer, bytes.size());
     if (begin.ok()) {
       trailer.checksum =
-          Xxh3_64(Part(bytes, *begin, bytes.size() - sizeof trailer - *begin), trailer.entries);
+          Xxh3_64(SliceOf(bytes, *begin, bytes.size() - sizeof trailer - *begin), trailer.entries);
       StoreAt(bytes, bytes.size() - sizeof trailer, trailer);
     }
   }
@@ -69,7 +69,7 @@ void Seal(std::string& bytes) {
       is_honest = is_honest || test::CacheKey(n) == Digest128{record.key_high, record.key_low};
     }
     if (is_honest) continue;
-    const Digest128 digest = Xxh3(Part(bytes, at + 16, sizeof record - 16 + record.size));
+    const Digest128 digest = Xxh3(SliceOf(bytes, at + 16, sizeof record - 16 + record.size));
     record.digest_high = digest.high;
     record.digest_low = digest.low;
     StoreAt(bytes, at, record);

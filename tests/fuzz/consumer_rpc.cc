@@ -33,8 +33,8 @@ enum Kind : std::uint8_t {
   kAttach,
   kAttachWritten,
   kAttachClosed,  // argument: code of the status
-  kPart,
-  kPartBytes,  // bytes as they come from the network; they may be no valid part
+  kFragment,
+  kFragmentBytes,  // bytes as they come from the network; they may be no valid fragment
   kWritten,
   kClosed,
   kAdvance,  // argument: quarters of a second
@@ -108,17 +108,17 @@ class Victim {
         return state_.OnAttachClosed(
             closed, Status(static_cast<StatusCode>(event.argument % 17), "it says"), now_);
       }
-      case kPart: {
+      case kFragment: {
         if (stream == nullptr) return;
-        IncomingPart in;
-        in.part = Parse<v1::BatchPart>(event);
-        const auto data = std::make_shared<std::string>(std::move(*in.part.mutable_data()));
-        in.part.clear_data();
+        IncomingFragment in;
+        in.message = Parse<v1::BatchFragment>(event);
+        const auto data = std::make_shared<std::string>(std::move(*in.message.mutable_data()));
+        in.message.clear_data();
         if (!data->empty()) in.data.push_back(std::as_bytes(std::span(data->data(), data->size())));
         in.owner = data;
-        return OnPart(*stream, in);
+        return OnFragment(*stream, in);
       }
-      case kPartBytes: {
+      case kFragmentBytes: {
         if (stream == nullptr) return;
         // The bytes come in slices, as from a network.
         std::vector<grpc::Slice> slices;
@@ -126,8 +126,8 @@ class Victim {
           slices.emplace_back(event.bytes.substr(at, 7));
         }
         grpc::ByteBuffer buffer(slices.data(), slices.size());
-        const auto in = wire::DecodePart(buffer);
-        if (in.ok()) return OnPart(*stream, *in);
+        const auto in = wire::DecodeFragment(buffer);
+        if (in.ok()) return OnFragment(*stream, *in);
         Close(*stream);
         return state_.OnBatchesClosed(stream->id, in.status(), now_);
       }
@@ -160,13 +160,13 @@ class Victim {
   }
 
   /// Does what a session's handler does.
-  void OnPart(StreamEntry& stream, const IncomingPart& in) {
-    const bool wanted = state_.OnBatchesPart(stream.id, in.part, in.batch_bytes(), now_);
+  void OnFragment(StreamEntry& stream, const IncomingFragment& in) {
+    const bool wanted = state_.OnBatchesFragment(stream.id, in.message, in.batch_bytes(), now_);
     const std::uint64_t limit = state_.batch_limit_bytes();
     Require(limit <= kLargestLimit, "the largest batch is bounded, whatever is said of it");
     After();
     if (in.data_bytes() == 0 || !stream.open) return;
-    auto received = stream.receiver.OnPart(in, wanted, std::min(limit, kMostBatchBytes));
+    auto received = stream.receiver.OnFragment(in, wanted, std::min(limit, kMostBatchBytes));
     if (!received.ok()) return state_.OnBatchesBad(stream.id, received.status(), now_);
     if (!received->has_value()) return;
     const client::Arrival& arrival = (**received).arrival;
@@ -274,9 +274,9 @@ std::unique_ptr<google::protobuf::Message> NewMessage(std::uint8_t kind) {
   switch (kind % kKinds) {
     case kAttach:
       return std::make_unique<v1::AttachResponse>();
-    case kPart:
-    case kPartBytes:
-      return std::make_unique<v1::BatchPart>();
+    case kFragment:
+    case kFragmentBytes:
+      return std::make_unique<v1::BatchFragment>();
     case kStatic:
       return std::make_unique<v1::Static>();
     default:
@@ -326,33 +326,33 @@ std::vector<std::string> Seeds() {
   client::ToProto(Number{term, 1}, waiting.mutable_waiting()->mutable_session());
   waiting.mutable_waiting()->set_why("job held by host7:4121");
 
-  const auto parts = [&](std::uint64_t example, std::size_t cut) {
+  const auto fragments = [&](std::uint64_t example, std::size_t cut) {
     const auto batch = client::NumbersBatch(0, {example, 5});
     const std::string_view bytes(reinterpret_cast<const char*>(batch->bytes().data()),
                                  batch->bytes().size());
-    std::vector<v1::BatchPart> made;
+    std::vector<v1::BatchFragment> made;
     for (std::size_t at = 0; at < bytes.size(); at += cut) {
-      v1::BatchPart& part = made.emplace_back();
-      client::ToProto(Position{0, example}, part.mutable_at());
-      part.set_total_bytes(bytes.size());
-      part.set_offset(at);
-      part.set_digest(batch->digest().ToBytes());
-      part.set_data(std::string(bytes.substr(at, cut)));
+      v1::BatchFragment& fragment = made.emplace_back();
+      client::ToProto(Position{0, example}, fragment.mutable_at());
+      fragment.set_total_bytes(bytes.size());
+      fragment.set_offset(at);
+      fragment.set_digest(batch->digest().ToBytes());
+      fragment.set_data(std::string(bytes.substr(at, cut)));
     }
     return made;
   };
   const auto compressed = [&](std::uint64_t example, Compression compression) {
-    v1::BatchPart part = parts(example, 1 << 20).front();
+    v1::BatchFragment fragment = fragments(example, 1 << 20).front();
     Compressor compressor;
     const auto small = compressor.Compress(
-        compression, std::as_bytes(std::span(part.data().data(), part.data().size())));
-    part.set_compression(ToProto(compression));
-    part.set_raw_bytes(part.data().size());
-    part.set_data(std::string(reinterpret_cast<const char*>(small.data()), small.size()));
-    return part;
+        compression, std::as_bytes(std::span(fragment.data().data(), fragment.data().size())));
+    fragment.set_compression(ToProto(compression));
+    fragment.set_raw_bytes(fragment.data().size());
+    fragment.set_data(std::string(reinterpret_cast<const char*>(small.data()), small.size()));
+    return fragment;
   };
   // Two steps are built or being built, and the fourth is there for a twin.
-  v1::BatchPart alive;
+  v1::BatchFragment alive;
   v1::Alive& word = *alive.mutable_alive();
   word.set_slots(4);
   word.set_batch_ms(20);
@@ -371,38 +371,40 @@ std::vector<std::string> Seeds() {
   client::ToProto(Position{0, 5}, building.mutable_at());
   building.set_since_ms(10);
   building.set_stage("closure");
-  v1::BatchPart refused;
+  v1::BatchFragment refused;
   client::ToProto(Position{0, 10}, refused.mutable_refused()->mutable_at());
   refused.mutable_refused()->set_code(15);
   refused.mutable_refused()->set_message("damaged");
-  v1::BatchPart away;
+  v1::BatchFragment away;
   away.set_going_away(true);
 
   const std::vector<Event> begun = {Message(kAttach, 0, welcome),
                                     {kAttachWritten, 0, ""},
                                     {kLoop, 1, ""},
-                                    Message(kPart, 0, alive),
+                                    Message(kFragment, 0, alive),
                                     {kWritten, 0, ""},
-                                    Message(kPart, 1, alive),
+                                    Message(kFragment, 1, alive),
                                     {kWritten, 1, ""},
-                                    Message(kPart, 0, alive)};
+                                    Message(kFragment, 0, alive)};
   std::vector<Event> whole = begun;
-  for (const auto& part : parts(0, 1 << 20)) whole.push_back(Message(kPart, 0, part));
+  for (const auto& fragment : fragments(0, 1 << 20))
+    whole.push_back(Message(kFragment, 0, fragment));
   whole.push_back({kTake, 9, ""});
-  for (const auto& part : parts(5, 200)) whole.push_back(Message(kPartBytes, 0, part));
+  for (const auto& fragment : fragments(5, 200))
+    whole.push_back(Message(kFragmentBytes, 0, fragment));
   whole.push_back({kTake, 9, ""});
   whole.push_back({kAdvance, 4, ""});
-  whole.push_back(Message(kPart, 1, refused));
-  whole.push_back(Message(kPart, 0, away));
-  whole.push_back(Message(kPart, 0, alive));
+  whole.push_back(Message(kFragment, 1, refused));
+  whole.push_back(Message(kFragment, 0, away));
+  whole.push_back(Message(kFragment, 0, alive));
   whole.push_back({kAdvance, 20, ""});
   whole.push_back({kLeave, 0, ""});
 
   std::vector<Event> copies = begun;
   copies.push_back({kAdvance, 16, ""});
   copies.push_back(Message(kAttach, 0, shorter));
-  for (const auto& part : parts(0, 300)) copies.push_back(Message(kPart, 1, part));
-  for (const auto& part : parts(0, 300)) copies.push_back(Message(kPart, 0, part));
+  for (const auto& fragment : fragments(0, 300)) copies.push_back(Message(kFragment, 1, fragment));
+  for (const auto& fragment : fragments(0, 300)) copies.push_back(Message(kFragment, 0, fragment));
   copies.push_back({kTake, 1, ""});
   copies.push_back({kAttachClosed, 14, ""});
   copies.push_back({kAdvance, 30, ""});
@@ -411,16 +413,16 @@ std::vector<std::string> Seeds() {
   copies.push_back(Message(kAttach, 0, welcome));
 
   std::vector<Event> smaller = begun;
-  smaller.push_back(Message(kPart, 0, compressed(0, Compression::kZstd)));
+  smaller.push_back(Message(kFragment, 0, compressed(0, Compression::kZstd)));
   smaller.push_back({kTake, 9, ""});
-  smaller.push_back(Message(kPartBytes, 0, compressed(5, Compression::kLz4)));
+  smaller.push_back(Message(kFragmentBytes, 0, compressed(5, Compression::kLz4)));
   smaller.push_back({kTake, 9, ""});
 
-  // The parts name another place than their batch has.
+  // The fragments name another place than their batch has.
   std::vector<Event> elsewhere = begun;
-  for (auto part : parts(10, 1 << 20)) {
-    client::ToProto(Position{0, 0}, part.mutable_at());
-    elsewhere.push_back(Message(kPart, 0, part));
+  for (auto fragment : fragments(10, 1 << 20)) {
+    client::ToProto(Position{0, 0}, fragment.mutable_at());
+    elsewhere.push_back(Message(kFragment, 0, fragment));
   }
 
   return {WriteEvents(whole),

@@ -58,13 +58,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::size_t i = 0; i < column.size(); ++i) column[i] = std::byte{in.Byte()};
   }
   const std::vector<std::byte> whole = RunRows(*expression, columns, 0, rows);
-  std::vector<std::byte> parts;
+  std::vector<std::byte> joined;
   const std::size_t step = rows / 3 + 1;
   for (std::size_t first = 0; first < rows; first += step) {
-    const auto part = RunRows(*expression, columns, first, std::min(first + step, rows));
-    parts.insert(parts.end(), part.begin(), part.end());
+    const auto values = RunRows(*expression, columns, first, std::min(first + step, rows));
+    joined.insert(joined.end(), values.begin(), values.end());
   }
-  fuzz::Require(whole == parts, "a row's values depend on the row alone: " + text);
+  fuzz::Require(whole == joined, "a row's values depend on the row alone: " + text);
   if (expression->type() == DType::kBool) {
     fuzz::Require(std::all_of(whole.begin(), whole.end(),
                               [](std::byte value) { return value <= std::byte{1}; }),

@@ -105,13 +105,14 @@ class FuzzedDispatcher final : public DispatcherEndpoint {
 class FuzzedWorker final : public WorkerEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer&) override {
     static const auto data = std::make_shared<const std::string>(1000, 'd');
-    OutgoingPart part;
-    part.part.set_total_bytes(data->size());
-    part.data = std::as_bytes(std::span(data->data(), data->size()));
-    part.owner = data;
-    return std::make_shared<Echo<v1::WantList, OutgoingPart>>(std::move(stream), std::move(part));
+    OutgoingFragment fragment;
+    fragment.message.set_total_bytes(data->size());
+    fragment.data = std::as_bytes(std::span(data->data(), data->size()));
+    fragment.owner = data;
+    return std::make_shared<Echo<v1::WantList, OutgoingFragment>>(std::move(stream),
+                                                                  std::move(fragment));
   }
   Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer&) override {
     if (fingerprint != "known") return NotFound("plan " + fingerprint + " is not ready");

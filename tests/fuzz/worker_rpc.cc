@@ -243,9 +243,9 @@ class Hostile {
   /// Carries out the machine's actions, and checks its state.
   void After() {
     for (WorkerAction::Any& action : state_.TakeActions()) {
-      if (const auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
-        Write(part->stream);
-        CheckAlive(*part);
+      if (const auto* control = std::get_if<WorkerAction::SendControl>(&action)) {
+        Write(control->stream);
+        CheckAlive(*control);
       } else if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
         Write(batch->stream);
         ++streams_[batch->stream].batches;
@@ -281,12 +281,12 @@ class Hostile {
   }
 
   /// The first message of a stream is Alive, which keeps the limits of lists.
-  void CheckAlive(const WorkerAction::SendPart& send) {
+  void CheckAlive(const WorkerAction::SendControl& send) {
     StreamEntry& stream = streams_[send.stream];
-    const v1::Alive& alive = send.part.alive();
-    Require(stream.spoke || send.part.has_alive(), "Alive comes first");
+    const v1::Alive& alive = send.message.alive();
+    Require(stream.spoke || send.message.has_alive(), "Alive comes first");
     stream.spoke = true;
-    if (!send.part.has_alive()) return;
+    if (!send.message.has_alive()) return;
     Require((alive.slots() == 0) == state_.draining(), "a worker has slots unless it drains");
     Require(
         alive.built_size() <= BuildQueue::kMaxRuns && alive.twins_size() <= BuildQueue::kMaxRuns,
@@ -297,7 +297,7 @@ class Hostile {
 
   void Write(StreamId id) {
     StreamEntry& stream = streams_[id];
-    Require(stream.open && !stream.writing, "one part is written at a time, on an open stream");
+    Require(stream.open && !stream.writing, "one message is written at a time, on an open stream");
     stream.writing = true;
   }
 

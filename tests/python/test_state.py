@@ -7,7 +7,7 @@ import pytest
 from conftest import pipeline, taken
 
 import millrace
-from millrace._epoch import parts
+from millrace._epoch import micro_batches
 
 
 def test_it_goes_on_in_the_middle_of_an_epoch(connect):
@@ -118,7 +118,7 @@ def test_a_rank_that_passes_over_an_epoch_locks_no_other_out(connect):
 def test_an_epoch_is_passed_over_from_between_the_parts_of_a_batch(dataset, alone):
     session = millrace.reference(pipeline(), dataset, micro=3)
     session.reading._alone = alone
-    ids_by_part(itertools.islice(parts(session), 7))
+    ids_of_each(itertools.islice(micro_batches(session), 7))
     assert session.state_dict()["parts_given"] == 1
     assert [epoch.number for epoch in session.epochs(2) if epoch.number == 1 and list(epoch)] == [1]
 
@@ -212,7 +212,7 @@ def test_an_epoch_has_the_length_that_is_given_for_any_world_size(dataset, remai
         assert len(epoch) == sum(1 for _ in epoch), world_size
 
 
-def ids_by_part(given):
+def ids_of_each(given):
     return [tuple(part.example_ids) for part in given]
 
 
@@ -222,11 +222,11 @@ def test_a_state_between_parts_of_a_batch_loses_none(connect, dataset, after):
         return connect(micro=3, job=f"{name} {after}") if name else \
             millrace.reference(pipeline(), dataset, micro=3)
 
-    expected = ids_by_part(parts(open_session("")))
+    expected = ids_of_each(micro_batches(open_session("")))
     count = len(expected) - 1 if after == "last" else after
     for name, other in (("a", "b"), ("", "")):
         session = open_session(name)
-        head = ids_by_part(itertools.islice(parts(session), count))
+        head = ids_of_each(itertools.islice(micro_batches(session), count))
         state = session.state_dict()
         assert state["step"] == count // 3 and state.get("parts_given", 0) == count % 3
         rest = expected[count:]
@@ -238,8 +238,8 @@ def test_a_state_between_parts_of_a_batch_loses_none(connect, dataset, after):
         resumed.load_state_dict(state)
         assert resumed.state_dict() == state
         assert len(resumed.next_epoch()) == len(session.next_epoch()) == len(session) - count // 3
-        assert head + ids_by_part(parts(resumed)) == expected
-        assert ids_by_part(parts(session)) == rest  # the first session goes on, too
+        assert head + ids_of_each(micro_batches(resumed)) == expected
+        assert ids_of_each(micro_batches(session)) == rest  # the first session goes on, too
         assert resumed.state_dict() == session.state_dict()
         assert resumed.state_dict()["epoch"] == 1
         resumed.load_state_dict(state)  # batch by batch now; the first has only the parts left

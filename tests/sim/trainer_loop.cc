@@ -29,15 +29,15 @@ Digest128 World::DigestOf(const std::string& fingerprint, std::uint64_t epoch,
   return Xxh3(fmt::format("{}/{}/{}/{}", fingerprint, epoch, range.first, range.count));
 }
 
-void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchPart& part,
+void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchFragment& fragment,
                     const BuildQueue::Task& task, const Digest128& digest) {
   TrainerNode& trainer = *trainers_[index];
   const Time now = net_.now();
-  if (trainer.state->OnBatchesPart(stream, part, part.total_bytes(), now)) {
+  if (trainer.state->OnBatchesFragment(stream, fragment, fragment.total_bytes(), now)) {
     client::Arrival arrival;
     arrival.at = task.at;
     arrival.digest = digest;
-    arrival.bytes = part.total_bytes();
+    arrival.bytes = fragment.total_bytes();
     arrival.fingerprint = *Fingerprint::FromString(task.plan);
     arrival.epoch = task.at.epoch;
     arrival.first_example = task.range.first;

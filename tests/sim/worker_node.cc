@@ -147,22 +147,22 @@ void World::PerformWorker(std::size_t index, WorkerAction::Any action) {
   const ProcessId process = node.process;
   if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
     SendBatch(index, *batch);
-  } else if (auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
-    const auto stream = node.streams.find(part->stream);
+  } else if (auto* control = std::get_if<WorkerAction::SendControl>(&action)) {
+    const auto stream = node.streams.find(control->stream);
     if (stream == node.streams.end()) return;
     const LinkId link = stream->second.link;
     net_.Send(
         link, process,
-        [this, link, index, part = std::move(part->part)] {
+        [this, link, index, message = std::move(control->message)] {
           const std::optional<AtLink> to = TrainerAt(link);
           if (!to) return;
-          if (part.has_refused())
-            OnRefusal(*trainers_[to->index], index, to->stream, part.refused());
-          if (part.has_alive()) trainers_[to->index]->spoken.insert(to->stream);
-          trainers_[to->index]->state->OnBatchesPart(to->stream, part, 0, net_.now());
+          if (message.has_refused())
+            OnRefusal(*trainers_[to->index], index, to->stream, message.refused());
+          if (message.has_alive()) trainers_[to->index]->spoken.insert(to->stream);
+          trainers_[to->index]->state->OnBatchesFragment(to->stream, message, 0, net_.now());
           AfterTrainer(to->index);
         },
-        [this, index, id = part->stream] {
+        [this, index, id = control->stream] {
           workers_[index]->machine->OnSent(id, net_.now());
           AfterWorker(index);
         });
@@ -252,19 +252,19 @@ void World::SendBatch(std::size_t index, const WorkerAction::SendBatch& action) 
   Fingerprint built = *Fingerprint::FromString(task.plan);
   built.dataset = node.plans.at(task.plan).digest;
   Digest128 digest = DigestOf(built.ToString(), task.at.epoch, task.range);
-  v1::BatchPart part;
-  ToProto(task.at, part.mutable_at());
-  part.set_total_bytes(action.batch.bytes);
-  part.set_credit_used(action.batch.credit_used);
-  part.set_batches_sent(action.batch.batches_sent);
+  v1::BatchFragment fragment;
+  ToProto(task.at, fragment.mutable_at());
+  fragment.set_total_bytes(action.batch.bytes);
+  fragment.set_credit_used(action.batch.credit_used);
+  fragment.set_batches_sent(action.batch.batches_sent);
   if (node.wrong_until > net_.now()) digest.high ^= 1 + index;
   if (action.batch.shared) ++counts_.shared;
   const LinkId link = stream->second.link;
   net_.Send(
       link, node.process,
-      [this, link, part, task, digest, on_its_way = action.batch.batch] {
+      [this, link, fragment, task, digest, on_its_way = action.batch.batch] {
         if (const std::optional<AtLink> to = TrainerAt(link)) {
-          OnBatch(to->index, to->stream, part, task, digest);
+          OnBatch(to->index, to->stream, fragment, task, digest);
         }
       },
       [this, index, id = action.stream] {

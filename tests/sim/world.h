@@ -197,7 +197,7 @@ class World {
   const TrainerNode* FindTrainer(const std::string& where) const;
 
   // trainer_loop.cc
-  void OnBatch(std::size_t index, client::StreamId stream, const v1::BatchPart& part,
+  void OnBatch(std::size_t index, client::StreamId stream, const v1::BatchFragment& fragment,
                const BuildQueue::Task& task, const Digest128& digest);
   void Loop(std::size_t index);
   void Take(std::size_t index);

@@ -11,15 +11,15 @@
 namespace millrace {
 namespace {
 
-/// Turns a message into the form that the other end receives. Parts of batches change their type on
-/// the way, as they do on a socket.
+/// Turns a message into the form that the other end receives. Fragments of batches change their
+/// type on the way, as they do on a socket.
 template <class Message>
 Message Carry(Message message) {
   return message;
 }
-IncomingPart Carry(OutgoingPart out) {
-  IncomingPart in;
-  in.part = std::move(out.part);
+IncomingFragment Carry(OutgoingFragment out) {
+  IncomingFragment in;
+  in.message = std::move(out.message);
   if (!out.data.empty()) in.data.push_back(out.data);
   in.owner = std::move(out.owner);
   return in;
@@ -172,9 +172,10 @@ class InProcessConnector final : public Connector {
   }
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
-      const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
+      const BatchAddress& where,
+      std::shared_ptr<StreamHandler<IncomingFragment>> handler) override {
     auto endpoint = network_.FindWorker(where.address);
-    return network_.Open<v1::WantList, OutgoingPart>(
+    return network_.Open<v1::WantList, OutgoingFragment>(
         from_, where.address, std::move(handler), [&](auto stream) {
           return endpoint ? endpoint->OnStreamBatches(stream, Peer{from_}) : nullptr;
         });

@@ -110,11 +110,11 @@ std::vector<std::string> PluginFixture::Lines() const {
   return lines_;
 }
 
-void PluginFixture::WaitForLine(std::string_view part) const {
+void PluginFixture::WaitForLine(std::string_view phrase) const {
   MutexLock lock(mutex_);
   for (std::size_t seen = 0;; printed_.Wait(mutex_)) {
     for (; seen < lines_.size(); ++seen) {
-      if (lines_[seen].find(part) != std::string::npos) return;
+      if (lines_[seen].find(phrase) != std::string::npos) return;
     }
   }
 }

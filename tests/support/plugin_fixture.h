@@ -46,7 +46,7 @@ class PluginFixture {
   /// The lines that the plugin has printed so far.
   std::vector<std::string> Lines() const;
   /// Waits until the plugin has printed such a line.
-  void WaitForLine(std::string_view part) const;
+  void WaitForLine(std::string_view phrase) const;
 
  private:
   std::filesystem::path root_;

@@ -13,8 +13,8 @@ namespace millrace::cli {
 namespace {
 
 /// A share as a percentage; "-" of nothing.
-std::string Percent(double part, double whole) {
-  return whole > 0 ? fmt::format("{:.1f} %", 100 * part / whole) : "-";
+std::string Percent(double share, double whole) {
+  return whole > 0 ? fmt::format("{:.1f} %", 100 * share / whole) : "-";
 }
 
 /// What ranks have of a step, by the values of their rows. Rows of a bucket are padded to its

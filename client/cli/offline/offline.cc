@@ -55,7 +55,7 @@ class MeasuringProgress {
   std::optional<Progress> bar_ MILLRACE_GUARDED_BY(mutex_);
 };
 
-Result<std::uint64_t> ParsePart(std::string_view text, const std::string& whole) {
+Result<std::uint64_t> ParseField(std::string_view text, const std::string& whole) {
   const Result<std::uint64_t> number = ParseNumber<std::uint64_t>(text);
   if (number.ok()) return *number;
   return InvalidArgument(
@@ -201,10 +201,10 @@ Result<Position> ParsePosition(const std::string& text, std::uint64_t default_ep
   Position position{default_epoch, 0};
   std::string_view rest = text;
   if (const std::size_t colon = text.find(':'); colon != std::string::npos) {
-    MILLRACE_ASSIGN_OR_RETURN(position.epoch, ParsePart(rest.substr(0, colon), text));
+    MILLRACE_ASSIGN_OR_RETURN(position.epoch, ParseField(rest.substr(0, colon), text));
     rest.remove_prefix(colon + 1);
   }
-  MILLRACE_ASSIGN_OR_RETURN(position.example, ParsePart(rest, text));
+  MILLRACE_ASSIGN_OR_RETURN(position.example, ParseField(rest, text));
   return position;
 }
 

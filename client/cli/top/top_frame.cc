@@ -73,8 +73,8 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
     std::size_t waiting = 0;
   };
   std::map<std::string, Total> totals;
-  const auto add = [](Rate& sum, Rate part) {
-    if (part) sum = sum.value_or(0) + *part;
+  const auto add = [](Rate& sum, Rate term) {
+    if (term) sum = sum.value_or(0) + *term;
   };
   for (const ConsumerRow& row : consumers) {
     Total& total = totals[row.status->job()];

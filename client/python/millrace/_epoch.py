@@ -1,4 +1,4 @@
-"""One epoch of a session: its batches, whole or part by part."""
+"""One epoch of a session: its batches, whole or as micro-batches."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Epoch:
         timer = reading.timer
         following = self._reader.next
         check = self._session.validator()
-        # An earlier loop may have taken only some parts of a batch. If the reader has yet to give
-        # that batch, its first `skipped` parts are left out. Otherwise `rest` holds the parts to
+        # An earlier loop may have taken only some micro-batches of a batch. If the reader has yet
+        # to give that batch, its first `skipped` ones are left out. Otherwise `rest` holds those to
         # come.
         skipped, rest = reading.resume(self._reader.position())
         if rest:
@@ -63,7 +63,7 @@ class Epoch:
                 batch, skipped = batch[skipped:], 0
             # No variable here keeps the batch while the loop works on it, so that its memory is
             # free as soon as the loop drops it.
-            given = [(parts_of(batch)[0].step, batch)]
+            given = [(micro_batches_of(batch)[0].step, batch)]
             del batch
             if reading.repeated(self._reader):
                 began = time.perf_counter()
@@ -75,29 +75,29 @@ class Epoch:
                 timer.done()
 
 
-def parts(session):
-    """The parts of all batches that are left of an epoch, one by one. The session's place counts
-    parts: if the loop ends between two parts of a batch, the next loop begins with the second."""
+def micro_batches(session):
+    """The micro-batches of all batches that are left of an epoch, one by one. The session's place
+    counts them: if the loop ends between two of a batch, the next loop begins with the second."""
     reading = session.reading
     epoch = iter(session.next_epoch())
     while True:
         before = reading.place()
-        given = before.parts_given
+        given = before.given
         item = next(epoch, None)
         if item is None:
             return
-        rest = list(parts_of(item[1]))
+        rest = list(micro_batches_of(item[1]))
         del item
         after = reading.reader.position()
         while rest:
-            part = rest.pop(0)
+            first = rest.pop(0)
             given += 1
-            reading.give_part(before, after, given, tuple(rest))
-            out = [part]
-            del part
+            reading.give_micro_batch(before, after, given, tuple(rest))
+            out = [first]
+            del first
             yield out.pop()
 
 
-def parts_of(batch):
-    """The parts of a batch, as a tuple. A batch that comes whole is its only part."""
+def micro_batches_of(batch):
+    """The micro-batches of a batch, as a tuple. A batch that comes whole is its only one."""
     return batch if type(batch) is tuple else (batch,)

@@ -27,7 +27,7 @@ def typed_graph(what: str, counts: Mapping[str, int],
     starts, total = {}, 0
     for name, count in counts.items():
         starts[name], total = total, total + count
-    parts, labels = [], []
+    indices, labels = [], []
     for number, (kind, pairs) in enumerate(edges.items()):
         name = edge_name(kind)
         pairs = read_array(f"{what}: edges {name}", pairs).array
@@ -42,10 +42,10 @@ def typed_graph(what: str, counts: Mapping[str, int],
             if len(wrong):
                 raise ConfigError(f"{what}: edges {name}: {end} {int(wrong[0])} is "
                                   f"{ids[wrong[0]]}, expected 0 to below {counts[node_type]}")
-        parts.append(pairs.astype(numpy.int64) + [[starts[kind[0]]], [starts[kind[2]]]])
+        indices.append(pairs.astype(numpy.int64) + [[starts[kind[0]]], [starts[kind[2]]]])
         labels.append(numpy.full(pairs.shape[1], number,
                                  numpy.uint8 if len(edges) <= 256 else numpy.uint16))
-    made = {"edge_index": numpy.concatenate(parts or [numpy.zeros((2, 0), int)], axis=1),
+    made = {"edge_index": numpy.concatenate(indices or [numpy.zeros((2, 0), int)], axis=1),
             "rows": "target", "node_types": dict(counts), "node_features": {}, "edge_features": {},
             "roots": {}, "targets": {}}
     if edges:
@@ -53,7 +53,7 @@ def typed_graph(what: str, counts: Mapping[str, int],
         made["edge_labels"] = [edge_name(kind) for kind in edges]
     for name, arrays in node_features.items():
         made["node_features"][name] = _stacked(f"{what}: {name}", arrays, counts, str)
-    counts = {kind: part.shape[1] for kind, part in zip(edges, parts, strict=True)}
+    counts = {kind: index.shape[1] for kind, index in zip(edges, indices, strict=True)}
     for name, arrays in edge_features.items():
         made["edge_features"][name] = _stacked(f"{what}: {name}", arrays, counts, edge_name)
     return made

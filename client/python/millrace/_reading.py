@@ -11,28 +11,28 @@ _STATE_VERSION = 1
 
 
 class Place(typing.NamedTuple):
-    """The place of a loop. A batch counts as taken when all of its parts have been given."""
+    """The place of a loop. A batch counts as taken when all its micro-batches have been given."""
 
     position: tuple  # (epoch, units before the next step)
-    parts_given: int = 0  # of the batch at `position`
+    given: int = 0  # micro-batches of the batch at `position`
 
 
 @dataclasses.dataclass(frozen=True)
 class _Begun:
-    """A batch of which a loop has got the first parts, and is to get the others."""
+    """A batch of which a loop has got the first micro-batches, and is to get the others."""
 
     before: tuple  # position of the batch
     after: tuple  # position of the reader; this object counts only while the reader is there
-    given: int  # number of parts that the loop has got
-    rest: tuple | None  # the parts to come; None: the reader has yet to give the batch
+    given: int  # number of micro-batches that the loop has got
+    rest: tuple | None  # the micro-batches to come; None: the reader has yet to give the batch
 
 
 class Reading(OfThisProcess):
     """The loop's place and the reader of one session. For the package's own modules.
 
     attach(cursor) gives an attached reader. cursor: a text, the state of a session, or None. about:
-    the session's micro and world_size. A state that was taken between two parts of a batch fits
-    only a session with the same values. alone: whether no other process reads the same job.
+    the session's micro and world_size. A state that was taken between two micro-batches fits only
+    a session with the same values. alone: whether no other process reads the same job.
     """
 
     def __init__(self, attach, cursor, about, repeat_first, alone):
@@ -151,17 +151,18 @@ class Reading(OfThisProcess):
         return Place(begun.before, begun.given) if begun is not None else Place(at)
 
     def resume(self, position):
-        """The parts with which the loop begins on a reader at `position`: (number of parts of the
-        reader's next batch to skip, parts of the last batch that are still to be given)."""
+        """The micro-batches with which the loop begins on a reader at `position`: (number of those
+        of the reader's next batch to skip, those of the last batch that are still to be given)."""
         begun = self._begun_if_at(position)
         if begun is not None and begun.rest is None:
             return begun.given, ()
         self._begun = None
         return 0, begun.rest if begun is not None else ()
 
-    def give_part(self, before, after, given, rest):
-        """Notes that the loop has got the first `given` parts of the batch at place `before`. The
-        reader is behind that batch, at position `after`. The parts in `rest` are to come."""
+    def give_micro_batch(self, before, after, given, rest):
+        """Notes that the loop has got the first `given` micro-batches of the batch at place
+        `before`. The reader is behind that batch, at position `after`. Those in `rest` are to
+        come."""
         if rest and before.position != after:  # a repeated batch has no place
             self._begun = _Begun(before.position, after, given, rest)
         else:
@@ -176,38 +177,38 @@ class Reading(OfThisProcess):
         epoch, example = place.position
         state = {"version": _STATE_VERSION, "cursor": self.cursor(place), "epoch": epoch,
                  "step": self.places.step(example)}
-        if place.parts_given:
-            state.update(parts_given=place.parts_given, **self._about)
+        if place.given:
+            state.update(parts_given=place.given, **self._about)
         return state
 
     def read_state(self, state):
         """The place of a state. Raises an Error if the state is wrong. Moves nothing."""
-        parts = self._parts_of(state)
-        return Place(self.places.position(state["cursor"]), parts)
+        given = self._given_in(state)
+        return Place(self.places.position(state["cursor"]), given)
 
     def _cursor_of(self, state):
         """A state's cursor, for a reader that is not yet there to say whether it is one."""
-        self._parts_of(state)
+        self._given_in(state)
         if not isinstance(state["cursor"], str):
             raise ConfigError(f"state_dict: expected a cursor as text, got {state['cursor']!r}")
         return state["cursor"]
 
-    def _parts_of(self, state):
-        """How many parts of a batch were given in a state. Raises an Error if the state is none, or
-        does not fit the session."""
+    def _given_in(self, state):
+        """How many micro-batches of a batch were given in a state. Raises an Error if the state is
+        none, or does not fit the session."""
         if not isinstance(state, dict):
             raise ConfigError(f"state_dict: expected what state_dict() gave, got {state!r}")
         if state.get("version") != _STATE_VERSION or "cursor" not in state:
             raise ConfigError(f"state_dict: expected version {_STATE_VERSION} with a cursor, got "
                               f"{sorted(state)} of version {state.get('version')}")
-        parts = state.get("parts_given", 0)
-        if parts:
+        given = state.get("parts_given", 0)
+        if given:
             taken = {name: state.get(name) for name in self._about}
             if taken != self._about:
-                raise ConfigError(f"state_dict: taken after {parts} parts of a batch with {taken}, "
+                raise ConfigError(f"state_dict: taken after {given} parts of a batch with {taken}, "
                                   f"and this session has {self._about}: open it as the other one "
                                   "was, or take the state between two batches")
-        return parts
+        return given
 
     def go_on(self, place):
         """Goes on at a place. If that fails, the session stays where it is."""
@@ -228,7 +229,7 @@ class Reading(OfThisProcess):
             # Nothing is open now. The next read attaches at the old place.
             self._go_on_at, self._begun = before, begun
             raise
-        self._begun = _not_yet_given(Place(self.open.position(), place.parts_given))
+        self._begun = _not_yet_given(Place(self.open.position(), place.given))
 
     def skip(self, steps):
         """Goes on so many steps later. If other processes read the same job, the batches are read
@@ -285,8 +286,8 @@ class Reading(OfThisProcess):
 
 
 def _not_yet_given(place):
-    """The batch at a place, which the reader has yet to give without its first parts. None if no
-    part is left out."""
-    if not place.parts_given:
+    """The batch at a place, which the reader has yet to give without its first micro-batches. None
+    if none is left out."""
+    if not place.given:
         return None
-    return _Begun(place.position, place.position, place.parts_given, None)
+    return _Begun(place.position, place.position, place.given, None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from . import _coq, _report
 from ._core import Batch
-from ._epoch import Epoch, parts_of
+from ._epoch import Epoch, micro_batches_of
 from ._host import values
 from ._pickling import OfThisProcess
 from ._reading import Place, Reading
@@ -212,12 +212,12 @@ class Session(OfThisProcess):
         from ._validate import check  # needs numpy
 
         def run(batch):
-            for part in parts_of(batch):
-                problem = check(part, self.spec)
+            for one in micro_batches_of(batch):
+                problem = check(one, self.spec)
                 if problem is None:
                     continue
                 row, what = problem
-                where = self.provenance(part, row) if row is not None else {}
-                raise DataError(f"batch of epoch {part.epoch}, step {part.step}: {what}"
+                where = self.provenance(one, row) if row is not None else {}
+                raise DataError(f"batch of epoch {one.epoch}, step {one.step}: {what}"
                                 + (f"; row {row}: {where}" if where else ""))
         return run

@@ -6,7 +6,7 @@
 
 import tensorflow
 
-from ._epoch import parts_of
+from ._epoch import micro_batches_of
 from .errors import ConfigError
 
 
@@ -21,8 +21,8 @@ def dataset(session, epochs=None):
     def elements():
         for epoch in session.epochs(epochs):
             for _, batch in epoch:
-                for part in parts_of(batch):
-                    yield {path: _array(part[path]) for path in part}
+                for one in micro_batches_of(batch):
+                    yield {path: _array(one[path]) for path in one}
 
     return tensorflow.data.Dataset.from_generator(elements, output_signature=signature(session.spec))
 

@@ -14,7 +14,7 @@ import sys
 
 import torch
 
-from ._epoch import parts
+from ._epoch import micro_batches
 from .errors import ConfigError
 
 
@@ -84,9 +84,9 @@ class IterableDataset(torch.utils.data.IterableDataset):
     def _epoch(self):
         if self._whole and not self.session.at_end:
             self.session.seek(self.session.epoch)
-        for part in parts(self.session):
-            given = tensors(part, self._paths)
-            del part
+        for batch in micro_batches(self.session):
+            given = tensors(batch, self._paths)
+            del batch
             yield given if self._map is None else self._map(given)
             del given
 

@@ -190,11 +190,11 @@ nb::list Dropped(const PythonBatch& batch) {
 }
 
 const PackedBatch& PackedOf(const PythonBatch& batch) {
-  if (batch.held()->parts() > 1) {
+  if (batch.held()->micro() > 1) {
     Raise(FailedPrecondition(
         fmt::format("one of {} parts of a batch has no packed form of its own: open the session "
                     "with micro=1",
-                    batch.held()->parts())));
+                    batch.held()->micro())));
   }
   if (batch.held()->packed() != nullptr) return *batch.held()->packed();
   Raise(FailedPrecondition(
@@ -214,13 +214,13 @@ std::string Describe(const PythonBatch& batch) {
 
 HeldBatch::HeldBatch(std::shared_ptr<const void> owner, const std::vector<DeliveredTensor>& tensors,
                      const BatchInfo& info, std::shared_ptr<const PackedBatch> packed,
-                     const BatchPlace& place, std::uint32_t parts, DropReasonNames drop_reasons)
+                     const BatchPlace& place, std::uint32_t micro, DropReasonNames drop_reasons)
     : owner_(std::move(owner)),
       tensors_(tensors),
       info_(info),
       packed_(std::move(packed)),
       place_(place),
-      parts_(parts),
+      micro_(micro),
       drop_reasons_(std::move(drop_reasons)),
       process_(getpid()) {}
 

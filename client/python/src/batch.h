@@ -32,15 +32,15 @@ struct BatchPlace {
   std::uint32_t rank = 0;
 };
 
-/// A batch, or one part of it, that Python holds.
+/// A batch, or one micro-batch of it, that Python holds.
 class HeldBatch {
  public:
   /// `owner` keeps `tensors` and `info` alive. `packed` is the packed form of the whole batch, or
-  /// null. The batch comes in `parts` parts, and this object is one of them. `drop_reasons` has the
-  /// names of the reasons for which `info` lists examples as dropped.
+  /// null. The batch comes in `micro` micro-batches, and this object is one of them. `drop_reasons`
+  /// has the names of the reasons for which `info` lists examples as dropped.
   HeldBatch(std::shared_ptr<const void> owner, const std::vector<DeliveredTensor>& tensors,
             const BatchInfo& info, std::shared_ptr<const PackedBatch> packed,
-            const BatchPlace& place, std::uint32_t parts, DropReasonNames drop_reasons);
+            const BatchPlace& place, std::uint32_t micro, DropReasonNames drop_reasons);
   ~HeldBatch();
   HeldBatch(const HeldBatch&) = delete;
   HeldBatch& operator=(const HeldBatch&) = delete;
@@ -49,7 +49,7 @@ class HeldBatch {
   const BatchInfo& info() const { return info_; }
   const std::shared_ptr<const PackedBatch>& packed() const { return packed_; }
   const BatchPlace& place() const { return place_; }
-  std::uint32_t parts() const { return parts_; }
+  std::uint32_t micro() const { return micro_; }
   const DropReasonNames& drop_reasons() const { return drop_reasons_; }
 
   /// The tensors that are held besides the batch itself: Lend adds one, TakeBack removes one, and
@@ -64,7 +64,7 @@ class HeldBatch {
   const BatchInfo& info_;
   std::shared_ptr<const PackedBatch> packed_;
   const BatchPlace place_;
-  const std::uint32_t parts_;
+  const std::uint32_t micro_;
   const DropReasonNames drop_reasons_;
   const pid_t process_;
   mutable std::mutex mutex_;

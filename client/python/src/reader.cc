@@ -163,18 +163,18 @@ nb::list Reader::Held() {
 }
 
 nb::object Reader::Hold(const Batch& batch) {
-  const auto hold = [this](const Batch& part) {
+  const auto hold = [this](const Batch& one) {
     auto held = std::make_shared<HeldBatch>(
-        part.owner(), part.tensors(), part.info(), part.packed(),
-        BatchPlace{part.position(), part.step(), part.ordinal(), part.rank()}, part.parts(),
+        one.owner(), one.tensors(), one.info(), one.packed(),
+        BatchPlace{one.position(), one.step(), one.ordinal(), one.rank()}, one.parts(),
         drop_reasons_);
     Remember(held);
     return MakeBatch(std::move(held));
   };
   if (batch.parts() == 1) return hold(batch);
-  nb::list parts;
-  for (std::uint32_t part = 0; part < batch.parts(); ++part) parts.append(hold(batch.Part(part)));
-  return nb::tuple(parts);
+  nb::list micro_batches;
+  for (std::uint32_t i = 0; i < batch.parts(); ++i) micro_batches.append(hold(batch.Part(i)));
+  return nb::tuple(micro_batches);
 }
 
 void Reader::Remember(const std::shared_ptr<HeldBatch>& held) {

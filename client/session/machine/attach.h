@@ -1,6 +1,6 @@
-// A session's stream to the dispatcher. This part decides when the stream is opened and given up,
-// and when a report goes out. It handles the messages that come before lists. Other parts decide
-// what a report says.
+// A session's stream to the dispatcher. This component decides when the stream is opened and given
+// up, and when a report goes out. It handles the messages that come before lists. Other components
+// decide what a report says.
 //
 //   connect   Hello is sent. If the dispatcher is lost or silent, the session tries again, at each
 //             of its addresses in turn.
@@ -61,7 +61,7 @@ class Attach {
   /// REQUIRES: ReportDue. `error`: why the session ended by itself, with bye; empty: it did not.
   void SendReport(bool bye, std::optional<v1::Report> report, const std::string& error, Time now);
   void AddTimes(NextDue& next) const;
-  /// The state of this part as text, for people who look for a fault.
+  /// The state of this component as text, for people who look for a fault.
   std::string Dump(Time now) const;
 
   bool has_stream() const { return attach_.stream != 0; }

@@ -1,5 +1,5 @@
-// The context that the parts of a session's machine share: the options, the log, the outlet for
-// actions, and marks for changes that others have yet to get.
+// The context that the components of a session's machine share: the options, the log, the outlet
+// for actions, and marks for changes that others have yet to get.
 //
 // Not thread-safe: part of the session's state machine.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace millrace::client {
 
-/// Collects the actions of all parts, in order.
+/// Collects the actions of all components, in order.
 class ActionOutlet {
  public:
   /// A new name for a stream that is about to be opened.
@@ -49,7 +49,7 @@ class StaleMarks {
   bool grants_due_ = true;
 };
 
-/// There is one for each session. It outlives the parts.
+/// There is one for each session. It outlives the components.
 struct SessionContext {
   const SessionMachineOptions options;
   const std::shared_ptr<Logger> logger;

@@ -181,12 +181,12 @@ std::optional<v1::Report> SessionMachine::MakeReport(Time now) const {
 
 // --- the workers' streams ---------------------------------------------------------------------
 
-bool SessionMachine::OnBatchesPart(StreamId stream, const v1::BatchPart& part,
-                                   std::uint64_t data_bytes, Time now) {
+bool SessionMachine::OnBatchesFragment(StreamId stream, const v1::BatchFragment& fragment,
+                                       std::uint64_t data_bytes, Time now) {
   Enter(now);
   WorkerLink* link = workers_.FindStream(stream);
   if (link == nullptr || !status_.ok()) return false;
-  const bool wanted = supply_.OnPart(*link, part, data_bytes, now);
+  const bool wanted = supply_.OnFragment(*link, fragment, data_bytes, now);
   Reconcile(now);
   return wanted;
 }

@@ -5,7 +5,7 @@
 // Time never goes back between two calls. The caller calls Tick at NextTick(), or earlier.
 //
 //   dispatcher  OnAttach...   Welcome, lists and heartbeats come; Hello and reports go
-//   workers     OnBatches...  one stream for each worker: parts come, want lists go
+//   workers     OnBatches...  one stream for each worker: fragments come, want lists go
 //   loop        OnTaken, SetWaiting, SetLoopHolds
 //
 // The loop takes step `next` when it is held. So it takes each step of the rank once, in order. The
@@ -15,8 +15,8 @@
 // The dispatcher says which workers may build for the session (the list), and the session decides
 // which of them builds which step. So it goes on without a dispatcher.
 //
-// The machine passes each event to the part that it concerns, and then does what follows from it.
-// The parts are:
+// The machine passes each event to the component that it concerns, and then does what follows from
+// it. The components are:
 //
 //   attach       the dispatcher's stream
 //   list         the members, as dispatchers name them; worker_book has what is known of each
@@ -65,7 +65,7 @@ class SessionMachine {
   /// `random` returns numbers in [0, 1), which spread the pauses before reconnecting.
   SessionMachine(SessionMachineOptions options, std::function<double()> random,
                  std::shared_ptr<Logger> logger);
-  // It cannot be copied, because its parts refer to each other.
+  // It cannot be copied, because its components refer to each other.
   SessionMachine(const SessionMachine&) = delete;
   SessionMachine& operator=(const SessionMachine&) = delete;
 
@@ -79,10 +79,10 @@ class SessionMachine {
   void OnAttachWritten(StreamId stream, Time now);
   void OnAttachClosed(StreamId stream, const Status& status, Time now);
 
-  /// A part came. The adapter has its data, and the machine does not need them. Returns false if
-  /// the batch is not wanted, so that the adapter spends no memory on it.
-  bool OnBatchesPart(StreamId stream, const v1::BatchPart& part, std::uint64_t data_bytes,
-                     Time now);
+  /// A fragment came. The adapter has its data, and the machine does not need them. Returns false
+  /// if the batch is not wanted, so that the adapter spends no memory on it.
+  bool OnBatchesFragment(StreamId stream, const v1::BatchFragment& fragment,
+                         std::uint64_t data_bytes, Time now);
   /// A whole batch came, and its digest is right.
   Verdict OnBatchesArrival(StreamId stream, const Arrival& arrival, Time now);
   /// The data that came are no valid batch. OutOfRange: the batch is larger than

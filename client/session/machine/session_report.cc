@@ -15,7 +15,8 @@ constexpr int kMaxFailing = 1024;
 }  // namespace
 
 v1::Report SessionReport::Make(bool ended, Time now) const {
-  const auto& [attach, list, stock, asks, workers, supply, dealing, streams, pace, waits] = parts_;
+  const auto& [attach, list, stock, asks, workers, supply, dealing, streams, pace, waits] =
+      components_;
   v1::Report report;
   ToProto(attach.steps().At(stock.next()), report.mutable_next());
   report.set_asks(!ended && dealing.asks(now));
@@ -91,29 +92,29 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
 void SessionReport::AddAsks(Time now, v1::Report& report) const {
   std::uint32_t built = 0;
   double due = 0;
-  for (const auto& [step, asks] : parts_.asks.steps()) {
+  for (const auto& [step, asks] : components_.asks.steps()) {
     if (asks.is_built()) {
       ++built;
     } else {
       due = std::max(due, ToSeconds(now - asks.all().front().due));
     }
   }
-  report.set_asked(static_cast<std::uint32_t>(parts_.asks.steps().size()));
+  report.set_asked(static_cast<std::uint32_t>(components_.asks.steps().size()));
   report.set_built(built);
   report.set_due_seconds(due);
 }
 
 SessionStats SessionReport::Counted() const {
   SessionStats counted;
-  parts_.stock.AddTo(counted);
-  parts_.supply.AddTo(counted);
-  parts_.waits.AddTo(counted);
+  components_.stock.AddTo(counted);
+  components_.supply.AddTo(counted);
+  components_.waits.AddTo(counted);
   return counted;
 }
 
 SessionStats SessionReport::Stats(Time now) const {
   SessionStats said = Counted();
-  parts_.waits.AddNow(said, now);
+  components_.waits.AddNow(said, now);
   return said;
 }
 

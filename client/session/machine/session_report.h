@@ -19,8 +19,8 @@ namespace millrace::client {
 
 class SessionReport {
  public:
-  /// The parts that reports describe.
-  struct Parts {
+  /// The components that reports describe.
+  struct Components {
     const Attach& attach;
     const WorkerList& list;
     const Stock& stock;
@@ -33,7 +33,7 @@ class SessionReport {
     const Waits& waits;
   };
 
-  explicit SessionReport(const Parts& parts) : parts_(parts) {}
+  explicit SessionReport(const Components& components) : components_(components) {}
 
   /// REQUIRES: the session is admitted.
   v1::Report Make(bool ended, Time now) const;
@@ -44,7 +44,7 @@ class SessionReport {
  private:
   void AddAsks(Time now, v1::Report& report) const;
 
-  const Parts parts_;
+  const Components components_;
 };
 
 }  // namespace millrace::client

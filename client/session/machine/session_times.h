@@ -1,4 +1,4 @@
-// Intervals that several parts of a session's machine use, and NextDue, which finds when the
+// Intervals that several components of a session's machine use, and NextDue, which finds when the
 // machine has to act next.
 //
 // Thread-compatible value types.

@@ -65,30 +65,30 @@ void Supply::FailSilent(WorkerLink& link, const std::string& why, Time now) {
   Fail(link, Unavailable(why), now);
 }
 
-bool Supply::OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes,
-                    Time now) {
+bool Supply::OnFragment(WorkerLink& link, const v1::BatchFragment& fragment,
+                        std::uint64_t data_bytes, Time now) {
   link.stream.heard = now;
-  if (const std::uint64_t lost = CountLost(link, part, data_bytes); lost > 0) {
+  if (const std::uint64_t lost = CountLost(link, fragment, data_bytes); lost > 0) {
     // The worker counts these batches as sent. It would not send them again on this stream.
     Fail(link,
          Unavailable(fmt::format("of {} batches that it has sent, {} were lost on the way",
-                                 part.batches_sent(), lost)),
+                                 fragment.batches_sent(), lost)),
          now);
     return false;
   }
-  const bool wanted = data_bytes == 0 || OnData(link, part, data_bytes);
-  if (part.has_alive()) {
-    OnAlive(link, part.alive(), now);
-    if (DoesNotHear(link, part.alive(), now)) {
+  const bool wanted = data_bytes == 0 || OnData(link, fragment, data_bytes);
+  if (fragment.has_alive()) {
+    OnAlive(link, fragment.alive(), now);
+    if (DoesNotHear(link, fragment.alive(), now)) {
       FailSilent(link,
                  fmt::format("it sends and does not hear: no want list came to it for {:.1f} s",
-                             part.alive().wants_age_ms() / 1e3),
+                             fragment.alive().wants_age_ms() / 1e3),
                  now);
       return false;
     }
   }
-  if (part.has_refused()) OnRefused(link, part.refused(), now);
-  if (part.going_away() && !link.stream.going_away) OnGoingAway(link);
+  if (fragment.has_refused()) OnRefused(link, fragment.refused(), now);
+  if (fragment.going_away() && !link.stream.going_away) OnGoingAway(link);
   return wanted;
 }
 
@@ -145,28 +145,28 @@ bool Supply::DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time no
          std::chrono::milliseconds(alive.wants_age_ms()) >= kSilence;
 }
 
-std::uint64_t Supply::CountLost(const WorkerLink& link, const v1::BatchPart& part,
+std::uint64_t Supply::CountLost(const WorkerLink& link, const v1::BatchFragment& fragment,
                                 std::uint64_t data_bytes) {
   if (IsMutant(Mutant::kLostBatchAwaited)) return 0;
   const std::uint64_t received = link.stream.received + (data_bytes > 0 ? 1 : 0);
-  return part.batches_sent() - std::min(part.batches_sent(), received);
+  return fragment.batches_sent() - std::min(fragment.batches_sent(), received);
 }
 
-bool Supply::OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes) {
+bool Supply::OnData(WorkerLink& link, const v1::BatchFragment& fragment, std::uint64_t data_bytes) {
   WorkerLink::StreamFacts& stream = link.stream;
-  const Position at = FromProto(part.at());
+  const Position at = FromProto(fragment.at());
   stream.receiving = at;
-  stream.receiving_bytes = std::min(part.total_bytes(), stock_.batch_limit_bytes());
-  stream.used = std::max(stream.used, part.credit_used());
-  stream.mostly_python = part.mostly_python();
-  // This is decided once for each batch, even if the window changes while its parts come.
-  if (part.offset() == 0) {
+  stream.receiving_bytes = std::min(fragment.total_bytes(), stock_.batch_limit_bytes());
+  stream.used = std::max(stream.used, fragment.credit_used());
+  stream.mostly_python = fragment.mostly_python();
+  // This is decided once for each batch, even if the window changes while its fragments come.
+  if (fragment.offset() == 0) {
     stream.receiving_wanted = Wants(at);
     if (attach_.steps().Contains(at)) asks_.Comes(attach_.steps().Index(at), link.where.id);
   }
   const bool wanted = stream.receiving_wanted;
-  const bool is_last = part.offset() + data_bytes == part.total_bytes();
-  if (is_last) stream.received = std::max(stream.received, part.batches_sent());
+  const bool is_last = fragment.offset() + data_bytes == fragment.total_bytes();
+  if (is_last) stream.received = std::max(stream.received, fragment.batches_sent());
   if (!wanted && is_last) {
     stream.receiving.reset();
     stream.receiving_bytes = 0;

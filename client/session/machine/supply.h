@@ -37,9 +37,10 @@ class Supply {
         workers_(workers),
         dealing_(dealing) {}
 
-  /// A part came; `data_bytes` is how many bytes of the batch its data hold. Returns false if
+  /// A fragment came; `data_bytes` is how many bytes of the batch its data hold. Returns false if
   /// its batch is not wanted.
-  bool OnPart(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes, Time now);
+  bool OnFragment(WorkerLink& link, const v1::BatchFragment& fragment, std::uint64_t data_bytes,
+                  Time now);
   Verdict OnArrival(WorkerLink& link, const Arrival& arrival, Time now);
   void OnBad(WorkerLink& link, const Status& status, Time now);
   void OnClosed(WorkerLink& link, const Status& status, Time now);
@@ -75,11 +76,11 @@ class Supply {
   /// Whether the worker says that no want list reaches it, though lists have been sent to it for a
   /// while.
   static bool DoesNotHear(const WorkerLink& link, const v1::Alive& alive, Time now);
-  /// How many batches the worker has sent on this stream that have not come, though this part came
-  /// after them. TCP loses nothing, but proxies between the hosts may.
-  static std::uint64_t CountLost(const WorkerLink& link, const v1::BatchPart& part,
+  /// How many batches the worker has sent on this stream that have not come, though this fragment
+  /// came after them. TCP loses nothing, but proxies between the hosts may.
+  static std::uint64_t CountLost(const WorkerLink& link, const v1::BatchFragment& fragment,
                                  std::uint64_t data_bytes);
-  bool OnData(WorkerLink& link, const v1::BatchPart& part, std::uint64_t data_bytes);
+  bool OnData(WorkerLink& link, const v1::BatchFragment& fragment, std::uint64_t data_bytes);
   bool Wants(Position at) const;
   /// The steps of runs that a worker names, as far as they are ahead of the loop and within reach.
   std::set<std::uint64_t> StepsOf(const google::protobuf::RepeatedPtrField<v1::Run>& runs) const;

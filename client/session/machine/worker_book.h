@@ -79,7 +79,7 @@ struct WorkerLink {
     std::uint64_t used = 0;             // bytes of the credit that are used, as the worker says
     std::optional<Position> receiving;  // the batch under way
     std::uint64_t receiving_bytes = 0;  // size of the batch under way
-    bool receiving_wanted = false;      // decided at its first part
+    bool receiving_wanted = false;      // decided at its first fragment
     std::uint64_t received = 0;         // batches that have come whole, as the worker counts them
     bool mostly_python = false;         // whether plugins took most of the time of the last batch
     Time told;                          // when the last want list was sent

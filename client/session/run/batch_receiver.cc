@@ -10,42 +10,43 @@
 namespace millrace::client {
 namespace {
 
-/// Checks what a part says of its data before anything is done with them. `left` is how many bytes
-/// its batch lacks.
-Status CheckData(const IncomingPart& in, std::uint64_t left) {
-  const v1::BatchPart& part = in.part;
+/// Checks what a fragment says of its data before anything is done with them. `left` is how many
+/// bytes its batch lacks.
+Status CheckData(const IncomingFragment& in, std::uint64_t left) {
+  const v1::BatchFragment& fragment = in.message;
   const std::size_t bytes = in.data_bytes();
   if (in.batch_bytes() > left) {
     return DataLoss(fmt::format("a part of {} bytes at offset {} of a batch of {} bytes",
-                                in.batch_bytes(), part.offset(), part.total_bytes()));
+                                in.batch_bytes(), fragment.offset(), fragment.total_bytes()));
   }
-  if (part.compression() == v1::COMPRESSION_OFF) return OkStatus();
-  if (!millrace::FromProto(part.compression())) {
+  if (fragment.compression() == v1::COMPRESSION_OFF) return OkStatus();
+  if (!millrace::FromProto(fragment.compression())) {
     return DataLoss(fmt::format("a part at offset {} with compression {}, which is not known here",
-                                part.offset(), static_cast<int>(part.compression())));
+                                fragment.offset(), static_cast<int>(fragment.compression())));
   }
-  // An honest worker compresses what is a part anyway, and only to fewer bytes.
-  if (in.in_place || part.raw_bytes() > wire::kMaxPartBytes || bytes >= part.raw_bytes()) {
+  // An honest worker compresses what is a fragment anyway, and only to fewer bytes.
+  if (in.in_place || fragment.raw_bytes() > wire::kMaxFragmentBytes ||
+      bytes >= fragment.raw_bytes()) {
     return DataLoss(
         fmt::format("a part at offset {} with {} compressed bytes for {}{}; expected fewer bytes "
                     "for at most {}",
-                    part.offset(), bytes, part.raw_bytes(), in.in_place ? " in shared memory" : "",
-                    wire::kMaxPartBytes));
+                    fragment.offset(), bytes, fragment.raw_bytes(),
+                    in.in_place ? " in shared memory" : "", wire::kMaxFragmentBytes));
   }
   return OkStatus();
 }
 
 }  // namespace
 
-Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, bool wanted,
+Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingFragment& in, bool wanted,
                                                      std::uint64_t limit_bytes) const {
-  const v1::BatchPart& part = in.part;
+  const v1::BatchFragment& fragment = in.message;
   UnderWay batch;
-  batch.at = millrace::FromProto(part.at());
-  batch.total = part.total_bytes();
-  if (part.offset() != 0) {
+  batch.at = millrace::FromProto(fragment.at());
+  batch.total = fragment.total_bytes();
+  if (fragment.offset() != 0) {
     return DataLoss(
-        fmt::format("the first part of a batch is at offset {}, expected 0", part.offset()));
+        fmt::format("the first part of a batch is at offset {}, expected 0", fragment.offset()));
   }
   if (batch.total > limit_bytes) {
     return OutOfRange(
@@ -53,7 +54,7 @@ Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, boo
                     "`closure.max_subgraph_size` smaller",
                     batch.total, batch.at.ToString(), limit_bytes));
   }
-  MILLRACE_ASSIGN_OR_RETURN(batch.digest, Digest128::FromBytes(part.digest()));
+  MILLRACE_ASSIGN_OR_RETURN(batch.digest, Digest128::FromBytes(fragment.digest()));
   batch.wanted = wanted;
   if (wanted && in.in_place) {
     batch.place = {in.data.front().data(), 0};
@@ -63,19 +64,19 @@ Result<BatchReceiver::UnderWay> BatchReceiver::Begin(const IncomingPart& in, boo
   return batch;
 }
 
-Status BatchReceiver::CheckFollows(const UnderWay& batch, const v1::BatchPart& part) {
-  if (millrace::FromProto(part.at()) != batch.at || part.total_bytes() != batch.total ||
-      part.offset() != batch.received) {
+Status BatchReceiver::CheckFollows(const UnderWay& batch, const v1::BatchFragment& fragment) {
+  if (millrace::FromProto(fragment.at()) != batch.at || fragment.total_bytes() != batch.total ||
+      fragment.offset() != batch.received) {
     return DataLoss(fmt::format(
         "a part of the batch at {}, offset {} of {}; expected the batch at {}, offset {} of {}",
-        millrace::FromProto(part.at()).ToString(), part.offset(), part.total_bytes(),
+        millrace::FromProto(fragment.at()).ToString(), fragment.offset(), fragment.total_bytes(),
         batch.at.ToString(), batch.received, batch.total));
   }
   return OkStatus();
 }
 
-Status BatchReceiver::Fill(const IncomingPart& in, std::span<std::byte> to) {
-  if (in.part.compression() == v1::COMPRESSION_OFF) {
+Status BatchReceiver::Fill(const IncomingFragment& in, std::span<std::byte> to) {
+  if (in.message.compression() == v1::COMPRESSION_OFF) {
     wire::GatherInto(in, to);
     return OkStatus();
   }
@@ -85,11 +86,12 @@ Status BatchReceiver::Fill(const IncomingPart& in, std::span<std::byte> to) {
     wire::GatherInto(in, gathered_);
     data = gathered_;
   }
-  return decompressor_.Decompress(*millrace::FromProto(in.part.compression()), data, to);
+  return decompressor_.Decompress(*millrace::FromProto(in.message.compression()), data, to);
 }
 
-Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& in, bool wanted,
-                                                           std::uint64_t limit_bytes) {
+Result<std::optional<ReceivedBatch>> BatchReceiver::OnFragment(const IncomingFragment& in,
+                                                               bool wanted,
+                                                               std::uint64_t limit_bytes) {
   if (!under_way_) {
     Result<UnderWay> begun = Begin(in, wanted, limit_bytes);
     if (!begun.ok()) {
@@ -99,7 +101,7 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::OnPart(const IncomingPart& i
     }
     under_way_.emplace(std::move(begun).value());
   } else {
-    MILLRACE_RETURN_IF_ERROR(CheckFollows(*under_way_, in.part));
+    MILLRACE_RETURN_IF_ERROR(CheckFollows(*under_way_, in.message));
   }
   UnderWay& batch = *under_way_;
   MILLRACE_RETURN_IF_ERROR(CheckData(in, batch.total - batch.received));

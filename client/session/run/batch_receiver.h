@@ -1,6 +1,6 @@
-// Puts together the parts of one stream's batches, one batch after another. Each batch is copied
-// once, or decompressed, into the memory where it stays. A batch stays in the worker's memory if
-// this process can read it.
+// Puts together the fragments of one stream's batches, one batch after another. Each batch is
+// copied once, or decompressed, into the memory where it stays. A batch stays in the worker's
+// memory if this process can read it.
 //
 // Not thread-safe. There is one receiver for each stream.
 #pragma once
@@ -30,15 +30,16 @@ class BatchReceiver {
  public:
   explicit BatchReceiver(std::shared_ptr<BufferPool> pool) : pool_(std::move(pool)) {}
 
-  /// Takes a part with data. If it is the last part of a wanted batch, returns that batch. `wanted`
-  /// counts only at the first part of a batch; a batch that is not wanted takes no memory.
+  /// Takes a fragment with data. If it is the last fragment of a wanted batch, returns that batch.
+  /// `wanted` counts only at the first fragment of a batch; a batch that is not wanted takes no
+  /// memory.
   ///
-  /// DataLoss if a part does not follow the one before, if compressed data are not the bytes that
-  /// the part says they are, if the digest of a batch is wrong, or if the bytes are no batch.
-  /// OutOfRange if a batch has more than `limit_bytes`. After either error, the rest of the stream
-  /// cannot be trusted. ResourceExhausted if there is no memory.
-  Result<std::optional<ReceivedBatch>> OnPart(const IncomingPart& in, bool wanted,
-                                              std::uint64_t limit_bytes);
+  /// DataLoss if a fragment does not follow the one before, if compressed data are not the bytes
+  /// that the fragment says they are, if the digest of a batch is wrong, or if the bytes are no
+  /// batch. OutOfRange if a batch has more than `limit_bytes`. After either error, the rest of the
+  /// stream cannot be trusted. ResourceExhausted if there is no memory.
+  Result<std::optional<ReceivedBatch>> OnFragment(const IncomingFragment& in, bool wanted,
+                                                  std::uint64_t limit_bytes);
 
  private:
   struct UnderWay {
@@ -55,16 +56,16 @@ class BatchReceiver {
     Xxh3Stream hash;
   };
 
-  Result<UnderWay> Begin(const IncomingPart& in, bool wanted, std::uint64_t limit_bytes) const;
-  /// Fills `to` with the bytes of the batch that a part has.
-  Status Fill(const IncomingPart& in, std::span<std::byte> to);
-  static Status CheckFollows(const UnderWay& batch, const v1::BatchPart& part);
+  Result<UnderWay> Begin(const IncomingFragment& in, bool wanted, std::uint64_t limit_bytes) const;
+  /// Fills `to` with the bytes of the batch that a fragment has.
+  Status Fill(const IncomingFragment& in, std::span<std::byte> to);
+  static Status CheckFollows(const UnderWay& batch, const v1::BatchFragment& fragment);
   static Result<std::optional<ReceivedBatch>> Finish(UnderWay batch);
 
   std::shared_ptr<BufferPool> pool_;
   std::optional<UnderWay> under_way_;
   Decompressor decompressor_;
-  std::vector<std::byte> gathered_;  // a compressed part that came in pieces
+  std::vector<std::byte> gathered_;  // a compressed fragment that came in pieces
 };
 
 }  // namespace millrace::client

@@ -12,8 +12,8 @@ namespace millrace {
 /// A batch that the loop holds, and its place in the epoch.
 struct Batch::Rep {
   std::shared_ptr<const PackedBatch> packed;
-  std::vector<std::shared_ptr<const DeliveredBatch>> parts;
-  std::uint32_t part = 0;  // the part that this batch shows
+  std::vector<std::shared_ptr<const DeliveredBatch>> micro_batches;
+  std::uint32_t shown = 0;  // the micro-batch that this batch shows
   Position position;
   std::uint64_t step = 0;
   std::uint64_t ordinal = 0;

@@ -1,4 +1,4 @@
-// Notes when each part of a computation ran, for a trace.
+// Notes when each phase of a computation ran, for a trace.
 //
 // Not thread-safe: belongs to the thread that expands a batch.
 #pragma once
@@ -16,23 +16,23 @@
 
 namespace millrace::client {
 
-/// A part of a computation that ran. An unset time means that no trace was taken then.
+/// A phase of a computation that ran. An unset time means that no trace was taken then.
 struct OperationTime {
-  std::string_view name;  // one of Device::host_parts
+  std::string_view name;  // one of Device::host_phases
   Time began;
   Time ended;
 };
 
 class OperationTimes final : public ProgramObserver {
  public:
-  /// `names`: the names of the parts (Device::host_parts). All arguments have to outlive the
+  /// `names`: the names of the phases (Device::host_phases). All arguments have to outlive the
   /// object.
   OperationTimes(const Tracer& tracer, std::span<const std::string> names)
       : tracer_(tracer), names_(names) {}
 
-  void OnPart(std::size_t part) override {
+  void OnPhase(std::size_t phase) override {
     const Time now = EndLast();
-    times_.push_back({names_[part], now, {}});
+    times_.push_back({names_[phase], now, {}});
   }
   void OnEnd() override { EndLast(); }
 

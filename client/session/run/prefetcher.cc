@@ -8,17 +8,17 @@ namespace {
 std::uint64_t BytesOf(const Result<ExpandedBatch>& batch) {
   std::uint64_t bytes = 0;
   if (!batch.ok()) return bytes;
-  for (const auto& part : batch->parts) bytes += part->bytes().size();
+  for (const auto& one : batch->micro_batches) bytes += one->bytes().size();
   return bytes;
 }
 
 }  // namespace
 
-Prefetcher::Prefetcher(std::shared_ptr<Device> device, std::uint32_t parts,
+Prefetcher::Prefetcher(std::shared_ptr<Device> device, std::uint32_t micro,
                        const ExpandDepth& depth, const Tracer& tracer,
                        std::function<void()> on_ready)
     : device_(std::move(device)),
-      parts_(parts),
+      micro_(micro),
       depth_(depth),
       tracer_(tracer),
       on_ready_(std::move(on_ready)),
@@ -67,15 +67,15 @@ Result<ExpandedBatch> Prefetcher::Expand(std::shared_ptr<const PackedBatch> pack
   const Time began = tracer_.Begin();
   const bool traced = began != Time{};
   OperationTimes times(tracer_,
-                       traced ? device_->host_parts(delivery_) : std::span<const std::string>());
+                       traced ? device_->host_phases(delivery_) : std::span<const std::string>());
   const Delivery delivery = traced ? delivery_.WatchedBy(&times) : delivery_;
-  std::vector<std::shared_ptr<const DeliveredBatch>> parts(parts_);
-  for (std::uint32_t part = 0; part < parts_; ++part) {
-    const RowRange rows = RowsOfPart(packed->examples(), part, parts_);
-    MILLRACE_ASSIGN_OR_RETURN(parts[part], device_->Expand(packed, delivery, rows));
+  std::vector<std::shared_ptr<const DeliveredBatch>> micro_batches(micro_);
+  for (std::uint32_t i = 0; i < micro_; ++i) {
+    const RowRange rows = RowsOfMicroBatch(packed->examples(), i, micro_);
+    MILLRACE_ASSIGN_OR_RETURN(micro_batches[i], device_->Expand(packed, delivery, rows));
   }
-  return ExpandedBatch{std::move(packed), std::move(parts),     began,
-                       tracer_.Begin(),   Tracer::ThreadLane(), times.Take()};
+  return ExpandedBatch{std::move(packed), std::move(micro_batches), began,
+                       tracer_.Begin(),   Tracer::ThreadLane(),     times.Take()};
 }
 
 bool Prefetcher::HasRoom() const {

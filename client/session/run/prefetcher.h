@@ -28,11 +28,12 @@ namespace millrace::client {
 
 struct ExpandedBatch {
   std::shared_ptr<const PackedBatch> packed;
-  std::vector<std::shared_ptr<const DeliveredBatch>> parts;  // as many as the loop asked for
+  /// As many as the loop asked for.
+  std::vector<std::shared_ptr<const DeliveredBatch>> micro_batches;
   Time expand_began;  // both times are set only while a trace is taken
   Time expanded;
   std::uint32_t expand_lane = 0;  // the thread that expanded it, for the trace
-  /// The parts that were computed meanwhile, for the trace. Names live as long as the prefetcher.
+  /// The phases that were computed meanwhile, for the trace. Names live as long as the prefetcher.
   std::vector<OperationTime> operations;
 };
 
@@ -45,9 +46,10 @@ struct ExpandDepth {
 
 class Prefetcher {
  public:
-  /// Batches are expanded in `parts` parts (RowsOfPart). `on_ready` is called on the prefetcher's
-  /// thread, without its lock, whenever a batch is ready. `tracer` has to outlive the prefetcher.
-  Prefetcher(std::shared_ptr<Device> device, std::uint32_t parts, const ExpandDepth& depth,
+  /// Batches are expanded in `micro` micro-batches (RowsOfMicroBatch). `on_ready` is called on the
+  /// prefetcher's thread, without its lock, whenever a batch is ready. `tracer` has to outlive the
+  /// prefetcher.
+  Prefetcher(std::shared_ptr<Device> device, std::uint32_t micro, const ExpandDepth& depth,
              const Tracer& tracer, std::function<void()> on_ready);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
@@ -74,7 +76,7 @@ class Prefetcher {
 
   const std::shared_ptr<Device> device_;
   Delivery delivery_;  // does not change once there are batches
-  const std::uint32_t parts_;
+  const std::uint32_t micro_;
   const ExpandDepth depth_;
   const Tracer& tracer_;
   const std::function<void()> on_ready_;

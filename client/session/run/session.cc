@@ -102,13 +102,15 @@ const std::vector<DeliveredTensor>& Batch::tensors() const { return delivered().
 const DeliveredTensor* Batch::Find(std::string_view path) const { return delivered().Find(path); }
 std::size_t Batch::examples() const { return delivered().examples(); }
 const BatchInfo& Batch::info() const { return delivered().info(); }
-std::uint32_t Batch::parts() const { return static_cast<std::uint32_t>(rep_->parts.size()); }
-const DeliveredBatch& Batch::delivered() const { return *rep_->parts[rep_->part]; }
+std::uint32_t Batch::parts() const {
+  return static_cast<std::uint32_t>(rep_->micro_batches.size());
+}
+const DeliveredBatch& Batch::delivered() const { return *rep_->micro_batches[rep_->shown]; }
 
 Batch Batch::Part(std::uint32_t part) const {
-  if (part == rep_->part) return *this;
+  if (part == rep_->shown) return *this;
   auto rep = std::make_shared<Rep>(*rep_);
-  rep->part = part;
+  rep->shown = part;
   return Batch(std::move(rep));
 }
 

@@ -127,7 +127,7 @@ void SessionRunner::Push(std::uint64_t step, std::shared_ptr<const PackedBatch> 
 Batch SessionRunner::MakeBatch(std::uint64_t step, client::ExpandedBatch expanded) {
   auto rep = std::make_shared<Batch::Rep>();
   if (options_.packed) rep->packed = std::move(expanded.packed);
-  rep->parts = std::move(expanded.parts);
+  rep->micro_batches = std::move(expanded.micro_batches);
   rep->position = machine_.steps().At(step);
   rep->rank = machine_.steps().rank();
   rep->step = machine_.steps().arithmetic().Step(rep->position);

@@ -59,29 +59,29 @@ class SessionRunner::AttachHandler final : public StreamHandler<v1::AttachRespon
   const StreamId id_;
 };
 
-class SessionRunner::BatchesHandler final : public StreamHandler<IncomingPart> {
+class SessionRunner::BatchesHandler final : public StreamHandler<IncomingFragment> {
  public:
   BatchesHandler(std::weak_ptr<SessionRunner> runner, StreamId id, std::shared_ptr<BufferPool> pool)
       : runner_(std::move(runner)), id_(id), receiver_(std::move(pool)) {}
 
-  void OnMessage(IncomingPart in) override {
+  void OnMessage(IncomingFragment in) override {
     const std::shared_ptr<SessionRunner> runner = runner_.lock();
     if (runner == nullptr) return;
     bool wanted = false;
     std::uint64_t limit = 0;
     const Time came = runner->trace_.tracer().Begin();
-    if (in.part.offset() == 0) first_came_ = came;
+    if (in.message.offset() == 0) first_came_ = came;
     {
       MutexLock lock(runner->mutex_);
-      wanted = runner->machine_.OnBatchesPart(id_, in.part, in.batch_bytes(), runner->Now());
+      wanted = runner->machine_.OnBatchesFragment(id_, in.message, in.batch_bytes(), runner->Now());
       limit = runner->machine_.batch_limit_bytes();
       session_ = runner->machine_.session();
       runner->AfterEvent();
     }
     if (in.data_bytes() == 0) return;
     const Time gathers = runner->trace_.tracer().Begin();
-    Result<std::optional<client::ReceivedBatch>> received = receiver_.OnPart(in, wanted, limit);
-    if (runner->trace_.tracer().on()) RecordPart(runner->trace_.tracer(), in, gathers);
+    Result<std::optional<client::ReceivedBatch>> received = receiver_.OnFragment(in, wanted, limit);
+    if (runner->trace_.tracer().on()) RecordFragment(runner->trace_.tracer(), in, gathers);
     if (received.ok() && !received->has_value()) return;
     MutexLock lock(runner->mutex_);
     if (!received.ok()) {
@@ -114,31 +114,31 @@ class SessionRunner::BatchesHandler final : public StreamHandler<IncomingPart> {
   }
 
  private:
-  void RecordPart(Tracer& tracer, const IncomingPart& in, Time gathers) const;
+  void RecordFragment(Tracer& tracer, const IncomingFragment& in, Time gathers) const;
 
   const std::weak_ptr<SessionRunner> runner_;
   const StreamId id_;
   client::BatchReceiver receiver_;
   Number session_;   // number of the consumer's session
-  Time first_came_;  // when the first part of the present batch came, for a trace
+  Time first_came_;  // when the first fragment of the present batch came, for a trace
 };
 
-void SessionRunner::BatchesHandler::RecordPart(Tracer& tracer, const IncomingPart& in,
-                                               Time gathers) const {
+void SessionRunner::BatchesHandler::RecordFragment(Tracer& tracer, const IncomingFragment& in,
+                                                   Time gathers) const {
   Span span;
   span.kind = SpanKind::kGather;
   span.lane = static_cast<std::uint32_t>(id_);
   span.begin = gathers;
   span.end = tracer.Begin();
   span.session = session_;
-  span.epoch = in.part.at().epoch();
-  span.example = in.part.at().example();
+  span.epoch = in.message.at().epoch();
+  span.example = in.message.at().example();
   span.bytes = in.data_bytes();
   tracer.Record(span);
-  if (in.part.offset() + in.batch_bytes() < in.part.total_bytes()) return;
+  if (in.message.offset() + in.batch_bytes() < in.message.total_bytes()) return;
   span.kind = SpanKind::kReceive;
   span.begin = first_came_;
-  span.bytes = in.part.total_bytes();
+  span.bytes = in.message.total_bytes();
   tracer.Record(span);
 }
 

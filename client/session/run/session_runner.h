@@ -5,8 +5,8 @@
 // session's own thread. That thread does it without the mutex, since the network may call back from
 // there.
 //
-// The network's threads gather and hash the parts of batches without the mutex. The prefetcher's
-// thread expands batches. A loop that waits for a batch expands it itself.
+// The network's threads gather and hash the fragments of batches without the mutex. The
+// prefetcher's thread expands batches. A loop that waits for a batch expands it itself.
 //
 // Thread-safe. The network may still hold handlers after Shutdown; they do nothing then.
 #pragma once

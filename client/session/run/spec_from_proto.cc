@@ -35,7 +35,7 @@ Result<Delivery> DeliveryFromProto(const v1::Spec& from, const std::vector<Tenso
 }  // namespace
 
 Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype,
-                                   std::uint32_t parts) {
+                                   std::uint32_t micro) {
   const v1::Spec& from = admission.spec;
   AdmittedPlan plan;
   BatchSpec& spec = plan.spec;
@@ -48,11 +48,11 @@ Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype
   if (const auto edges = CheckTensors(tensors, spec.expand); !edges.ok()) {
     return edges.status().WithContext(kPlanSpec);
   }
-  if (spec.expand.merged && parts > 1) {
+  if (spec.expand.merged && micro > 1) {
     return InvalidArgument(fmt::format(
         "micro={}: a batch of the pipeline is one graph, which cannot be cut into parts; expected "
         "micro=1, or `closure: {{merge: false}}` in the pipeline",
-        parts));
+        micro));
   }
   MILLRACE_ASSIGN_OR_RETURN(plan.delivery, DeliveryFromProto(from, tensors, index_dtype));
   spec.tensors = plan.delivery.Tensors(tensors);

@@ -22,8 +22,8 @@ struct AdmittedPlan {
 /// Unimplemented if the spec has a name or an operation that this program does not know, since the
 /// servers are newer. InvalidArgument if its tensors break the rules of tensor_table.h, if
 /// consumers cannot compute the requested tensors from them, or if batches cannot be delivered in
-/// the requested number of parts.
+/// the requested number of micro-batches.
 Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype,
-                                   std::uint32_t parts = 1);
+                                   std::uint32_t micro = 1);
 
 }  // namespace millrace::client

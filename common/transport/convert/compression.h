@@ -1,4 +1,4 @@
-// Converts compressions of parts to and from the wire.
+// Converts compressions of fragments to and from the wire.
 //
 // Free functions; thread-safe.
 #pragma once

@@ -22,8 +22,8 @@ constexpr std::chrono::seconds kKnownFor(10);
 constexpr int kOwnPauseMs = 60'000;
 constexpr double kStopLookSeconds = 0.1;
 
-bool Has(const Status& status, const char* part) {
-  return status.message().find(part) != std::string::npos;
+bool Has(const Status& status, const char* text) {
+  return status.message().find(text) != std::string::npos;
 }
 
 /// Whether a connection came about, and was closed before a call could begin. Somebody who is not

@@ -53,18 +53,19 @@ class SilenceLimit {
   Ticker ticker_;  // declared last, because its thread uses the members above
 };
 
-/// The bytes that come in parts. `what` names them in messages.
-template <class Part>
-Result<std::string> ReadParts(grpc::ClientReader<Part>& reader, grpc::ClientContext& context,
-                              SilenceLimit& silence, const std::string& what) {
+/// The bytes that come in fragments. `what` names them in messages.
+template <class Fragment>
+Result<std::string> ReadFragments(grpc::ClientReader<Fragment>& reader,
+                                  grpc::ClientContext& context, SilenceLimit& silence,
+                                  const std::string& what) {
   std::string bytes;
-  Part part;
+  Fragment fragment;
   bool fits = true;
-  while (fits && reader.Read(&part)) {
+  while (fits && reader.Read(&fragment)) {
     silence.Heard();
-    fits = part.offset() == bytes.size() && part.total_bytes() <= kMaxStaticBytes &&
-           bytes.size() + part.data().size() <= part.total_bytes();
-    if (fits) bytes += part.data();
+    fits = fragment.offset() == bytes.size() && fragment.total_bytes() <= kMaxStaticBytes &&
+           bytes.size() + fragment.data().size() <= fragment.total_bytes();
+    if (fits) bytes += fragment.data();
   }
   if (!fits) context.TryCancel();
   const Status end = FromGrpcStatus(reader.Finish()).WithContext(what);
@@ -73,9 +74,10 @@ Result<std::string> ReadParts(grpc::ClientReader<Part>& reader, grpc::ClientCont
         fmt::format("{}: nothing came for {:.1f} s or more", what, silence.seconds()));
   }
   if (!fits) {
-    return DataLoss(fmt::format(
-        "{}: {} bytes at {} of {}: expected bytes at {}, of at most {} in all", what,
-        part.data().size(), part.offset(), part.total_bytes(), bytes.size(), kMaxStaticBytes));
+    return DataLoss(
+        fmt::format("{}: {} bytes at {} of {}: expected bytes at {}, of at most {} in all", what,
+                    fragment.data().size(), fragment.offset(), fragment.total_bytes(), bytes.size(),
+                    kMaxStaticBytes));
   }
   MILLRACE_RETURN_IF_ERROR(end);
   return bytes;
@@ -157,8 +159,9 @@ class GrpcConnector final : public Connector {
   }
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
-      const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
-    using C = GrpcClientCall<v1::WantList, grpc::ByteBuffer, IncomingPart, grpc::ByteBuffer>;
+      const BatchAddress& where,
+      std::shared_ptr<StreamHandler<IncomingFragment>> handler) override {
+    using C = GrpcClientCall<v1::WantList, grpc::ByteBuffer, IncomingFragment, grpc::ByteBuffer>;
     return Begin<C, v1::WantList>(
         std::move(handler), where.address, PeerRole::kWorker,
         [](const auto& channel, grpc::ClientContext& context, C* reactor) {
@@ -176,7 +179,7 @@ class GrpcConnector final : public Connector {
     std::string bytes;
     MILLRACE_RETURN_IF_ERROR(channels_->Look(
         address, PeerRole::kWorker, silence_seconds, stop, [&](const auto& channel) {
-          return FetchParts(
+          return FetchFragments(
               [&](grpc::ClientContext& context) {
                 return v1::Worker::Stub(channel).GetStatic(&context, request);
               },
@@ -195,7 +198,7 @@ class GrpcConnector final : public Connector {
     std::string bytes;
     MILLRACE_RETURN_IF_ERROR(channels_->Look(
         address, PeerRole::kDispatcher, silence_seconds, stop, [&](const auto& channel) {
-          return FetchParts(
+          return FetchFragments(
               [&](grpc::ClientContext& context) {
                 return v1::Dispatcher::Stub(channel).GetColumn(&context, request);
               },
@@ -277,17 +280,17 @@ class GrpcConnector final : public Connector {
     return std::make_shared<GrpcStream<C, Out>>(std::move(call));
   }
 
-  /// Reads the bytes that come in parts over the stream that `start` begins. `what` names them in
-  /// messages.
+  /// Reads the bytes that come in fragments over the stream that `start` begins. `what` names them
+  /// in messages.
   template <class Start>
-  Status FetchParts(Start start, double silence_seconds, const std::stop_token& stop,
-                    const std::string& what, std::string& bytes) {
+  Status FetchFragments(Start start, double silence_seconds, const std::stop_token& stop,
+                        const std::string& what, std::string& bytes) {
     grpc::ClientContext context;
     const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
     SilenceLimit silence(context, silence_seconds);
     channels_->Prepare(context);
     const auto reader = start(context);
-    MILLRACE_ASSIGN_OR_RETURN(bytes, ReadParts(*reader, context, silence, what));
+    MILLRACE_ASSIGN_OR_RETURN(bytes, ReadFragments(*reader, context, silence, what));
     return OkStatus();
   }
 

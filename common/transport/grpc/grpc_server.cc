@@ -96,13 +96,13 @@ class DispatcherAdapter final : public v1::Dispatcher::CallbackService, Gated {
       return endpoint_->OnTrace(std::move(stream));
     });
   }
-  grpc::ServerWriteReactor<v1::ColumnPart>* GetColumn(
+  grpc::ServerWriteReactor<v1::ColumnFragment>* GetColumn(
       grpc::CallbackServerContext* context, const v1::GetColumnRequest* request) override {
     const Result<Peer> peer = Admit("Dispatcher/GetColumn", *context, *request);
-    if (!peer.ok()) return new RefusedReactor<v1::ColumnPart>(peer.status());
+    if (!peer.ok()) return new RefusedReactor<v1::ColumnFragment>(peer.status());
     auto found = endpoint_->OnGetColumn(*request);
-    if (!found.ok()) return new RefusedReactor<v1::ColumnPart>(found.status());
-    return new PartsReactor<v1::ColumnPart>(*std::move(found), 0);
+    if (!found.ok()) return new RefusedReactor<v1::ColumnFragment>(found.status());
+    return new FragmentsReactor<v1::ColumnFragment>(*std::move(found), 0);
   }
   grpc::ServerUnaryReactor* GetStatus(grpc::CallbackServerContext* context,
                                       const v1::GetStatusRequest* request,
@@ -169,23 +169,23 @@ class WorkerAdapter final : public WorkerBase, Gated {
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StreamBatches(
       grpc::CallbackServerContext* context) override {
-    using C = GrpcServedCall<v1::WantList, grpc::ByteBuffer, OutgoingPart, grpc::ByteBuffer>;
+    using C = GrpcServedCall<v1::WantList, grpc::ByteBuffer, OutgoingFragment, grpc::ByteBuffer>;
     const Result<Peer> admitted = Admit("Worker/StreamBatches", *context);
     return C::Begin(admitted, WatchOver(*context, admitted), [&](auto stream, const Peer& peer) {
       return endpoint_->OnStreamBatches(std::move(stream), peer);
     });
   }
-  grpc::ServerWriteReactor<v1::StaticPart>* GetStatic(
+  grpc::ServerWriteReactor<v1::StaticFragment>* GetStatic(
       grpc::CallbackServerContext* context, const v1::GetStaticRequest* request) override {
     const Result<Peer> peer = Admit("Worker/GetStatic", *context, *request);
-    if (!peer.ok()) return new RefusedReactor<v1::StaticPart>(peer.status());
+    if (!peer.ok()) return new RefusedReactor<v1::StaticFragment>(peer.status());
     Result<StaticBytes> found = endpoint_->OnGetStatic(request->fingerprint(), *peer);
-    if (!found.ok()) return new RefusedReactor<v1::StaticPart>(found.status());
+    if (!found.ok()) return new RefusedReactor<v1::StaticFragment>(found.status());
     if (found->digest != request->digest()) {
-      return new RefusedReactor<v1::StaticPart>(NotFound(
+      return new RefusedReactor<v1::StaticFragment>(NotFound(
           "static tables with digest " + request->digest() + ": this worker has " + found->digest));
     }
-    return new PartsReactor<v1::StaticPart>(found->bytes, request->offset());
+    return new FragmentsReactor<v1::StaticFragment>(found->bytes, request->offset());
   }
 
  private:

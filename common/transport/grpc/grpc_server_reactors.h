@@ -21,11 +21,11 @@
 
 namespace millrace {
 
-/// Sends bytes in parts (StaticPart or ColumnPart), one message after another.
-template <class Part>
-class PartsReactor final : public grpc::ServerWriteReactor<Part> {
+/// Sends bytes in fragments (StaticFragment or ColumnFragment), one message after another.
+template <class Fragment>
+class FragmentsReactor final : public grpc::ServerWriteReactor<Fragment> {
  public:
-  PartsReactor(std::shared_ptr<const std::string> bytes, std::uint64_t offset)
+  FragmentsReactor(std::shared_ptr<const std::string> bytes, std::uint64_t offset)
       : bytes_(std::move(bytes)), offset_(offset) {
     WriteNext();
   }
@@ -44,16 +44,16 @@ class PartsReactor final : public grpc::ServerWriteReactor<Part> {
       this->Finish(grpc::Status::OK);
       return;
     }
-    part_.set_total_bytes(bytes_->size());
-    part_.set_offset(offset_);
-    part_.set_data(bytes_->substr(offset_, wire::kMaxPartBytes));
-    offset_ += part_.data().size();
-    this->StartWrite(&part_);
+    fragment_.set_total_bytes(bytes_->size());
+    fragment_.set_offset(offset_);
+    fragment_.set_data(bytes_->substr(offset_, wire::kMaxFragmentBytes));
+    offset_ += fragment_.data().size();
+    this->StartWrite(&fragment_);
   }
 
   const std::shared_ptr<const std::string> bytes_;
   std::uint64_t offset_;
-  Part part_;
+  Fragment fragment_;
 };
 
 /// Only ends a server-streaming call with an error.

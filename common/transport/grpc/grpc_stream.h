@@ -26,12 +26,16 @@ struct GrpcCodec<v1::WantList, grpc::ByteBuffer> {
   static Result<v1::WantList> Decode(grpc::ByteBuffer& buffer) { return wire::DecodeWants(buffer); }
 };
 template <>
-struct GrpcCodec<OutgoingPart, grpc::ByteBuffer> {
-  static grpc::ByteBuffer Encode(OutgoingPart part) { return wire::EncodePart(std::move(part)); }
+struct GrpcCodec<OutgoingFragment, grpc::ByteBuffer> {
+  static grpc::ByteBuffer Encode(OutgoingFragment fragment) {
+    return wire::EncodeFragment(std::move(fragment));
+  }
 };
 template <>
-struct GrpcCodec<IncomingPart, grpc::ByteBuffer> {
-  static Result<IncomingPart> Decode(grpc::ByteBuffer& buffer) { return wire::DecodePart(buffer); }
+struct GrpcCodec<IncomingFragment, grpc::ByteBuffer> {
+  static Result<IncomingFragment> Decode(grpc::ByteBuffer& buffer) {
+    return wire::DecodeFragment(buffer);
+  }
 };
 
 /// Writes to a call, and closes the call when it is dropped.

@@ -33,14 +33,14 @@ bool IsOfHost(int error) { return error == EADDRNOTAVAIL || error == EAFNOSUPPOR
 }  // namespace
 
 Status CheckListen(const std::string& listen) {
-  const std::optional<HostPort> parts = ParseHostPort(listen);
-  if (!parts) {
+  const std::optional<HostPort> parsed = ParseHostPort(listen);
+  if (!parsed) {
     return InvalidArgument("listen address '" + listen +
                            "': expected host:port, the port from 0 to 65535, an IPv6 address in "
                            "brackets");
   }
-  const std::string& host = parts->host;
-  const std::string port = std::to_string(parts->port);
+  const std::string& host = parsed->host;
+  const std::string port = std::to_string(parsed->port);
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;

@@ -153,14 +153,14 @@ Listener::~Listener() {
 }
 
 Status Listener::Open() {
-  const HostPort parts = *ParseHostPort(options_.listen);  // CheckListen has read it
-  port_ = parts.port;
+  const HostPort parsed = *ParseHostPort(options_.listen);  // CheckListen has read it
+  port_ = parsed.port;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* list = nullptr;
-  const std::string port = std::to_string(parts.port);
-  if (const int error = getaddrinfo(parts.host.c_str(), port.c_str(), &hints, &list); error != 0) {
+  const std::string port = std::to_string(parsed.port);
+  if (const int error = getaddrinfo(parsed.host.c_str(), port.c_str(), &hints, &list); error != 0) {
     return InvalidArgument("listen address '" + options_.listen + "': " + gai_strerror(error));
   }
   // A name may have several addresses. All that this machine has get the same port.

@@ -37,30 +37,30 @@ FramedSocket::~FramedSocket() {
 void FramedSocket::Send(std::uint32_t type, std::string_view head, std::span<const std::byte> body,
                         int file) {
   const Header header{static_cast<std::uint32_t>(head.size() + body.size()), type};
-  const std::array<std::span<const std::byte>, 3> parts = {BytesAt(&header, sizeof header),
-                                                           BytesAt(head.data(), head.size()), body};
+  const std::array<std::span<const std::byte>, 3> pieces = {
+      BytesAt(&header, sizeof header), BytesAt(head.data(), head.size()), body};
   MutexLock lock(mutex_);
   FlushLocked();
   if (broken_) return;
-  std::size_t sent = outgoing_.empty() ? Write(parts, file) : 0;
+  std::size_t sent = outgoing_.empty() ? Write(pieces, file) : 0;
   if (sent > 0) file = -1;
   Outgoing rest;
-  for (const auto& part : parts) {
-    const std::size_t skip = std::min(sent, part.size());
+  for (const auto& piece : pieces) {
+    const std::size_t skip = std::min(sent, piece.size());
     sent -= skip;
-    rest.bytes.append(reinterpret_cast<const char*>(part.data()) + skip, part.size() - skip);
+    rest.bytes.append(reinterpret_cast<const char*>(piece.data()) + skip, piece.size() - skip);
   }
   if (rest.bytes.empty() || broken_) return;
   rest.file = file;
   outgoing_.push_back(std::move(rest));
 }
 
-std::size_t FramedSocket::Write(std::span<const std::span<const std::byte>> parts, int file) {
-  std::array<iovec, 3> pieces{};
+std::size_t FramedSocket::Write(std::span<const std::span<const std::byte>> pieces, int file) {
+  std::array<iovec, 3> buffers{};
   msghdr message{};
-  message.msg_iov = pieces.data();
-  for (const auto& part : parts) {
-    pieces[message.msg_iovlen++] = {const_cast<std::byte*>(part.data()), part.size()};
+  message.msg_iov = buffers.data();
+  for (const auto& piece : pieces) {
+    buffers[message.msg_iovlen++] = {const_cast<std::byte*>(piece.data()), piece.size()};
   }
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   if (file >= 0) {
@@ -101,9 +101,9 @@ void FramedSocket::Flush() {
 void FramedSocket::FlushLocked() {
   while (!outgoing_.empty() && !broken_) {
     Outgoing& out = outgoing_.front();
-    const std::array<std::span<const std::byte>, 1> parts = {
+    const std::array<std::span<const std::byte>, 1> pieces = {
         BytesAt(out.bytes.data(), out.bytes.size())};
-    const std::size_t sent = Write(parts, out.file);
+    const std::size_t sent = Write(pieces, out.file);
     if (sent == 0) return;
     out.file = -1;
     out.bytes.erase(0, sent);

@@ -74,7 +74,7 @@ class FramedSocket {
 
   void FlushLocked() MILLRACE_REQUIRES(mutex_);
   /// Sends as many bytes as the socket accepts, and returns how many.
-  std::size_t Write(std::span<const std::span<const std::byte>> parts, int file)
+  std::size_t Write(std::span<const std::span<const std::byte>> pieces, int file)
       MILLRACE_REQUIRES(mutex_);
 
   const int socket_;

@@ -78,7 +78,7 @@ void ShmCall::Run() {
     Accepted();
     end = Converse();
   }
-  // Parts that the worker sent and this end has not read are held by nobody, so they are
+  // Fragments that the worker sent and this end has not read are held by nobody, so they are
   // released.
   socket_->Send(kShmCancelled, RawBytes(last_token_));
   if (cancelled()) {
@@ -87,7 +87,7 @@ void ShmCall::Run() {
   } else if (closed_) {
     end = *closed_;
   }
-  // Parts that are still held keep the socket alive, because they are released over it.
+  // Fragments that are still held keep the socket alive, because they are released over it.
   segments_.clear();
   handler_->OnClosed(end);
   handler_.reset();
@@ -193,8 +193,8 @@ Status ShmCall::OnFrame(const FramedSocket::Frame& frame) {
   switch (frame.type) {
     case kShmSegment:
       return OnSegment(frame.payload);
-    case kShmPart:
-      return OnPart(frame.payload);
+    case kShmFragment:
+      return OnFragment(frame.payload);
     case kShmClosed: {
       std::uint32_t code = 0;
       if (frame.payload.size() < sizeof code) return DataLoss("a malformed frame");
@@ -242,17 +242,17 @@ std::shared_ptr<const SharedView> ShmCall::Announced(std::shared_ptr<const Share
   return {std::make_shared<const Known>(Known{std::move(view), std::move(known)}), bytes};
 }
 
-Status ShmCall::OnPart(std::span<const std::byte> payload) {
-  ShmPart head{};
-  IncomingPart in;
+Status ShmCall::OnFragment(std::span<const std::byte> payload) {
+  ShmFragment head{};
+  IncomingFragment in;
   if (payload.size() < sizeof head) return DataLoss("a malformed part");
   std::memcpy(&head, payload.data(), sizeof head);
   payload = payload.subspan(sizeof head);
-  if (payload.size() < head.part_bytes ||
-      !in.part.ParseFromArray(payload.data(), static_cast<int>(head.part_bytes))) {
+  if (payload.size() < head.message_bytes ||
+      !in.message.ParseFromArray(payload.data(), static_cast<int>(head.message_bytes))) {
     return DataLoss("a malformed part");
   }
-  payload = payload.subspan(head.part_bytes);
+  payload = payload.subspan(head.message_bytes);
   if (head.token == 0) {
     auto bytes = std::make_shared<std::vector<std::byte>>(payload.begin(), payload.end());
     if (!bytes->empty()) in.data.emplace_back(*bytes);
@@ -275,7 +275,7 @@ Status ShmCall::OnPart(std::span<const std::byte> payload) {
 std::shared_ptr<const void> ShmCall::Lent(std::shared_ptr<const SharedView> view,
                                           std::uint64_t token) {
   const std::byte* const data = view->bytes().data();
-  // A forked child shares the socket, but it must not release a part that its parent may still
+  // A forked child shares the socket, but it must not release a fragment that its parent may still
   // read.
   return {data, [view = std::move(view), socket = socket_, doorbell = doorbell_, token,
                  process = getpid()](const void*) {

@@ -40,7 +40,8 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
  public:
   /// `key`: of the worker's address. Takes ownership of the socket.
   ShmCall(int socket, std::string key, BatchAddress where,
-          std::shared_ptr<StreamHandler<IncomingPart>> handler, std::shared_ptr<ShmStreams> streams)
+          std::shared_ptr<StreamHandler<IncomingFragment>> handler,
+          std::shared_ptr<ShmStreams> streams)
       : socket_(std::make_shared<FramedSocket>(socket)),
         key_(std::move(key)),
         where_(std::move(where)),
@@ -79,9 +80,9 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
 
   /// Calls on_mapped with the view. The result of on_mapped is dropped before the view is unmapped.
   std::shared_ptr<const SharedView> Announced(std::shared_ptr<const SharedView> view);
-  Status OnPart(std::span<const std::byte> payload);
+  Status OnFragment(std::span<const std::byte> payload);
 
-  /// An owner for the data of a part. When it is dropped, the part is released.
+  /// An owner for the data of a fragment. When it is dropped, the fragment is released.
   std::shared_ptr<const void> Lent(std::shared_ptr<const SharedView> view, std::uint64_t token);
 
   const std::shared_ptr<FramedSocket> socket_;
@@ -90,7 +91,7 @@ class ShmCall final : public std::enable_shared_from_this<ShmCall> {
   const ShmNonce nonce_ = MakeShmNonce();
   const BatchAddress where_;
   // Used only by the thread of this stream.
-  std::shared_ptr<StreamHandler<IncomingPart>> handler_;
+  std::shared_ptr<StreamHandler<IncomingFragment>> handler_;
   std::map<std::uint32_t, std::shared_ptr<const SharedView>> segments_;
   std::uint64_t last_token_ = 0;
   bool greeted_ = false;

@@ -48,7 +48,8 @@ class ShmConnector final : public Connector {
         streams_(std::make_shared<ShmStreams>(network_, std::move(on_mapped))) {}
 
   std::shared_ptr<Stream<v1::WantList>> StreamBatches(
-      const BatchAddress& where, std::shared_ptr<StreamHandler<IncomingPart>> handler) override {
+      const BatchAddress& where,
+      std::shared_ptr<StreamHandler<IncomingFragment>> handler) override {
     const std::optional<ShmAddress> at =
         Usable(where) ? ParseShmAddress(where.unix_socket) : std::nullopt;
     if (at) {

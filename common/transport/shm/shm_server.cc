@@ -45,11 +45,11 @@ class ShmServer::Call final : public std::enable_shared_from_this<Call> {
   /// Whether the consumer has not proved yet that it knows the key.
   bool unproved() const { return open_ != nullptr; }
 
-  void Write(OutgoingPart out) {
+  void Write(OutgoingFragment out) {
     MutexLock lock(mutex_);
     if (closed_) return;
-    const std::string part = out.part.SerializeAsString();
-    ShmPart head{0, 0, out.data.size(), 0, static_cast<std::uint32_t>(part.size())};
+    const std::string message = out.message.SerializeAsString();
+    ShmFragment head{0, 0, out.data.size(), 0, static_cast<std::uint32_t>(message.size())};
     const std::optional<SharedPlace> place =
         out.data.empty() ? std::nullopt : arena_->Locate(out.data);
     if (place) {
@@ -59,7 +59,7 @@ class ShmServer::Call final : public std::enable_shared_from_this<Call> {
       head.offset = place->offset;
       lent_.emplace(head.token, std::move(out.owner));
     }
-    socket_.Send(kShmPart, std::string(RawBytes(head)) + part,
+    socket_.Send(kShmFragment, std::string(RawBytes(head)) + message,
                  place ? std::span<const std::byte>() : out.data);
     write_done_due_ = true;
     doorbell_->Ring();
@@ -133,7 +133,7 @@ class ShmServer::Call final : public std::enable_shared_from_this<Call> {
     const Status status =
         socket_.Receive([this](const FramedSocket::Frame& frame) { return OnFrame(frame); });
     if (status.code() == StatusCode::kInvalidArgument && open_ == nullptr) {
-      // The consumer may still read the parts that it holds. But it broke the protocol, so its
+      // The consumer may still read the fragments that it holds. But it broke the protocol, so its
       // releases cannot be trusted.
       deaf_ = true;
       Close(status);
@@ -142,7 +142,7 @@ class ShmServer::Call final : public std::enable_shared_from_this<Call> {
     }
   }
 
-  /// Takes back all parts with tokens beyond `last`.
+  /// Takes back all fragments with tokens beyond `last`.
   void Release(std::uint64_t last) {
     std::map<std::uint64_t, std::shared_ptr<const void>>
         released;  // declared before the lock: dropped after it is released
@@ -244,11 +244,11 @@ namespace {
 
 /// The stream that the worker writes to. It closes the call when it is dropped.
 template <class Call>
-class ShmServerStream final : public Stream<OutgoingPart> {
+class ShmServerStream final : public Stream<OutgoingFragment> {
  public:
   explicit ShmServerStream(std::shared_ptr<Call> call) : call_(std::move(call)) {}
   ~ShmServerStream() override { call_->Close(Cancelled("stream dropped")); }
-  void Write(OutgoingPart message) override { call_->Write(std::move(message)); }
+  void Write(OutgoingFragment message) override { call_->Write(std::move(message)); }
   void Close(const Status& status) override { call_->Close(status); }
 
  private:

@@ -70,7 +70,7 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
     const Number id = known->id;
     transition_.Close(known->stream, Cancelled("the session has opened a newer stream"));
     transition_.Apply(SessionAttached{id, hello, stream, transition_.now()});
-    if (known->live) parts_.sessions.SendWelcome(id);
+    if (known->live) components_.sessions.SendWelcome(id);
   } else {
     if (Status status = CheckLimits(hello); !status.ok()) return TurnAway(stream, hello, status);
     if (facts_.SessionsOfRank(hello).size() >= options_.max_sessions_of_rank) {
@@ -81,7 +81,7 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
               options_.max_sessions_of_rank, RankOfJob(hello), ToSeconds(options_.retry))));
     }
     const std::string key = PlanKey(hello.pipeline());
-    if (!parts_.plans.Request(key, hello.pipeline())) {
+    if (!components_.plans.Request(key, hello.pipeline())) {
       return TurnAway(
           stream, hello,
           ResourceExhausted(fmt::format(
@@ -136,18 +136,18 @@ bool Admission::Plan(Number id) {
   const RequestedPlan& plan = *facts_.FindPlan(session.plan_key);
   switch (plan.phase) {
     case RequestedPlan::Phase::kCompiling:
-      parts_.sessions.Wait(id, plan.error.ok()
-                                   ? "the plan is being compiled"
-                                   : "the plan is being compiled again: " + plan.error.message());
+      components_.sessions.Wait(
+          id, plan.error.ok() ? "the plan is being compiled"
+                              : "the plan is being compiled again: " + plan.error.message());
       return false;
     case RequestedPlan::Phase::kRetrying:
-      parts_.sessions.Wait(id, "the plan cannot be compiled yet: " + plan.error.message());
+      components_.sessions.Wait(id, "the plan cannot be compiled yet: " + plan.error.message());
       return false;
     case RequestedPlan::Phase::kLacksColumns:
-      parts_.sessions.Wait(id, parts_.columns.Why(plan.lacks));
+      components_.sessions.Wait(id, components_.columns.Why(plan.lacks));
       return false;
     case RequestedPlan::Phase::kAsking:
-      parts_.sessions.Wait(id, WhyAsked(plan, facts_.workers()));
+      components_.sessions.Wait(id, WhyAsked(plan, facts_.workers()));
       return false;
     case RequestedPlan::Phase::kReady:
       break;
@@ -155,7 +155,7 @@ bool Admission::Plan(Number id) {
   Result<SessionPlan> fit =
       PlanForSession(session.hello, plan, KnownCanonical(session.hello.cursor_fingerprint()));
   if (!fit.ok()) {
-    parts_.sessions.Fail(id, fit.status(), EventKind::kPipelineRefused);
+    components_.sessions.Fail(id, fit.status(), EventKind::kPipelineRefused);
     return false;
   }
   transition_.Apply(SessionPlanned{id, *std::move(fit)});
@@ -185,27 +185,27 @@ void Admission::Reconcile(const std::string& job) {
     if (session != nullptr && !session->live) ReconcileSession(id);
   }
   if (facts_.SessionsOf(job).empty()) {
-    parts_.records.WriteEnd(job);
+    components_.records.WriteEnd(job);
     return;
   }
   // A job that came back from an earlier term may lack its record.
   const std::set<Number>& live = facts_.LiveSessionsOf(job);
   if (live.empty()) return;
   const SessionFacts& session = *facts_.FindSession(*live.begin());
-  if (!parts_.records.IsOnDisk(session)) parts_.records.Write(session);
+  if (!components_.records.IsOnDisk(session)) components_.records.Write(session);
 }
 
 void Admission::ReconcileSession(Number id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (const SessionFacts* rival = HigherRival(session))
-    return parts_.sessions.Fail(id, TakenOver(session, *rival), EventKind::kConsumerReplaced);
+    return components_.sessions.Fail(id, TakenOver(session, *rival), EventKind::kConsumerReplaced);
 
   if (const SessionFacts* holder = Holder(session)) {
     if (!session.held_up) transition_.Apply(SessionHeldUp{id, transition_.now()});
     const std::string why = Holds(*holder, session);
     if (transition_.now() - *session.held_up < options_.attach_timeout)
-      return parts_.sessions.Wait(id, why);
-    return parts_.sessions.Fail(
+      return components_.sessions.Wait(id, why);
+    return components_.sessions.Fail(
         id,
         FailedPrecondition(fmt::format(
             "{}; {} at {} waited {:.0f} s for it: stop the other trainer, or end it with "
@@ -218,11 +218,11 @@ void Admission::ReconcileSession(Number id) {
 
   // A running job needs no store. A job that begins does, even if it begins in the place of
   // another.
-  if (session.live_before || OthersLive(session) || parts_.records.IsOnDisk(session) ||
+  if (session.live_before || OthersLive(session) || components_.records.IsOnDisk(session) ||
       IsMutant(Mutant::kWelcomeBeforeCommit)) {
     return Welcome(id);
   }
-  parts_.sessions.Wait(id, parts_.records.Write(session));
+  components_.sessions.Wait(id, components_.records.Write(session));
 }
 
 void Admission::Tick() {
@@ -261,7 +261,7 @@ void Admission::Welcome(Number id) {
     const SessionFacts& other = *facts_.FindSession(other_id);
     const bool lower = other_id < id || (IsMutant(Mutant::kLaterArrivalWins) && other_id != id);
     if (lower && Compatible(session, other)) {
-      parts_.sessions.Fail(other_id, TakenOver(other, session), EventKind::kConsumerReplaced);
+      components_.sessions.Fail(other_id, TakenOver(other, session), EventKind::kConsumerReplaced);
     }
   }
   NoteWelcome(session);
@@ -271,10 +271,10 @@ void Admission::Welcome(Number id) {
                    {"who", RankOfJob(session.hello)},
                    {"where", session.hello.where()},
                    {"start", session.plan->start.ToString()}});
-  parts_.sessions.SendWelcome(id);
+  components_.sessions.SendWelcome(id);
   if (session.early_report) {
     const v1::Report report = *session.early_report;
-    parts_.reports.Hear(id, report);
+    components_.reports.Hear(id, report);
   }
 }
 

@@ -18,19 +18,19 @@ namespace millrace {
 
 class Admission {
  public:
-  /// The parts that Admission calls. All of them have to outlive it.
-  struct Parts {
+  /// The components that Admission calls. All of them have to outlive it.
+  struct Components {
     Sessions& sessions;
     PlanRequests& plans;
     ColumnWork& columns;
     JobRecords& records;
     Reports& reports;
   };
-  Admission(Transition& transition, const Parts& parts)
+  Admission(Transition& transition, const Components& components)
       : transition_(transition),
         facts_(transition.facts()),
         options_(transition.options()),
-        parts_(parts) {}
+        components_(components) {}
 
   /// Takes the first message of a consumer's stream: from a new session, or from one that comes
   /// back. REQUIRES: `hello` passed CheckHello, and names no number or term of another dispatcher;
@@ -68,7 +68,7 @@ class Admission {
   Transition& transition_;
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
-  const Parts parts_;
+  const Components components_;
 };
 
 }  // namespace millrace

@@ -11,11 +11,11 @@
 //            ◀─ Welcome ───────── Admission::Reconcile ◀──────────────── OnRecordCommitted
 //            ── Report ─▶ OnAttach ─▶ Reports::Hear ─▶ WorkerLists ─▶ SendAttach (list)
 //
-// Its parts decide. Admission brings a session from Hello to Welcome, with the help of PlanRequests
-// and JobRecords. Reports answers consumers, WorkerLists sends them their lists, Fleet answers
-// workers, and Sessions sends consumers all other messages. The parts share a Transition.
-// DesiredWorkers only reads the facts, for status and metrics. This class handles streams, terms
-// and time itself, and then calls the parts.
+// Its components decide. Admission brings a session from Hello to Welcome, with the help of
+// PlanRequests and JobRecords. Reports answers consumers, WorkerLists sends them their lists, Fleet
+// answers workers, and Sessions sends consumers all other messages. The components share a
+// Transition. DesiredWorkers only reads the facts, for status and metrics. This class handles
+// streams, terms and time itself, and then calls the components.
 //
 // Not thread-safe.
 #pragma once

@@ -6,8 +6,8 @@ namespace millrace {
 
 std::vector<StreamId> HeartbeatRound::Take(const std::map<StreamId, StreamFacts>& streams,
                                            Time now) {
-  const double part = std::clamp(ToSeconds(now - began_) / ToSeconds(period_), 0.0, 1.0);
-  const auto shall = static_cast<std::size_t>(part * static_cast<double>(streams.size()));
+  const double share = std::clamp(ToSeconds(now - began_) / ToSeconds(period_), 0.0, 1.0);
+  const auto shall = static_cast<std::size_t>(share * static_cast<double>(streams.size()));
   const bool ends = Ends(now);
   std::vector<StreamId> turn;
   for (auto it = streams.upper_bound(last_); it != streams.end() && (ends || told_ < shall); ++it) {

@@ -1,6 +1,6 @@
-// The effects of one event on a dispatcher: updates of its facts, and actions, in order. The parts
-// of the machine work through it. They read the facts here, change them by updates, and say which
-// actions they want done. They also note events for people.
+// The effects of one event on a dispatcher: updates of its facts, and actions, in order. The
+// components of the machine work through it. They read the facts here, change them by updates, and
+// say which actions they want done. They also note events for people.
 //
 // Not thread-safe: it belongs to the event loop.
 #pragma once
@@ -34,7 +34,7 @@ class Transition {
   Transition(const Transition&) = delete;
   Transition& operator=(const Transition&) = delete;
 
-  // --- For the parts ---
+  // --- For the components ---
   const DispatcherOptions& options() const { return options_; }
   const DispatcherFacts& facts() const { return facts_; }
   Time now() const { return now_.time; }
@@ -55,7 +55,7 @@ class Transition {
   /// Before the event ends, all workers are sent the wanted plans and files.
   void TellWorkers() { tell_workers_ = true; }
 
-  // --- For the machine, around the parts ---
+  // --- For the machine, around the components ---
   const EventLog& events() const { return events_; }
   /// Begins an event. If this process has paused before it, everybody gets that much more time.
   /// Time never goes back.

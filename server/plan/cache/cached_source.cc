@@ -35,8 +35,8 @@ class CachedSource final : public SourceDecorator {
     names_->Name(ids, keys);
     for (Digest128& key : keys) {
       if (!key.is_set()) continue;
-      const std::array parts = {cache_.operations, packer_.digest(), key};
-      key = Xxh3(std::as_bytes(std::span(parts)));
+      const std::array hashed = {cache_.operations, packer_.digest(), key};
+      key = Xxh3(std::as_bytes(std::span(hashed)));
     }
   }
 

@@ -53,8 +53,8 @@ std::vector<std::byte> EncodeColumn(const ColumnKey& key, const MeasuredValues& 
   PutText(out, std::string_view(key.operations.ToBytes()));
   PutNumber(out, static_cast<std::uint32_t>(key.name.size()));
   PutText(out, std::string_view(key.name));
-  for (const std::span<const std::uint8_t> part : {values.bytes(), values.present()}) {
-    const auto bytes = std::as_bytes(part);
+  for (const std::span<const std::uint8_t> array : {values.bytes(), values.present()}) {
+    const auto bytes = std::as_bytes(array);
     out.insert(out.end(), bytes.begin(), bytes.end());
   }
   PutText(out, std::string_view(Xxh3(std::span<const std::byte>(out)).ToBytes()));

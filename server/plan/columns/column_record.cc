@@ -22,9 +22,9 @@ std::vector<std::byte> EncodeRecord(const ColumnRecord& record) {
   PutNumber(out, static_cast<std::uint32_t>(record.values.size()));
   PutNumber(out, std::uint32_t{record.values.width()} |
                      static_cast<std::uint32_t>(record.values.type()) << kTypeShift);
-  for (const std::span<const std::uint8_t> part :
+  for (const std::span<const std::uint8_t> array :
        {record.values.bytes(), record.values.present()}) {
-    const auto bytes = std::as_bytes(part);
+    const auto bytes = std::as_bytes(array);
     out.insert(out.end(), bytes.begin(), bytes.end());
   }
   PutNumber(out, Xxh3_64(out));

@@ -18,13 +18,13 @@
 namespace millrace {
 namespace {
 
-constexpr std::string_view kPartMagic = "MRCOLPRT";
-constexpr std::uint32_t kPartVersion = 1;
+constexpr std::string_view kPartialMagic = "MRCOLPRT";
+constexpr std::uint32_t kPartialVersion = 1;
 
-std::vector<std::byte> PartHeader(const ColumnKey& key, std::uint64_t examples) {
+std::vector<std::byte> PartialHeader(const ColumnKey& key, std::uint64_t examples) {
   std::vector<std::byte> out;
-  PutText(out, kPartMagic);
-  PutNumber(out, kPartVersion);
+  PutText(out, kPartialMagic);
+  PutNumber(out, kPartialVersion);
   PutNumber(out, static_cast<std::uint32_t>(key.name.size()));
   PutNumber(out, examples);
   PutText(out, std::string_view(key.dataset.ToBytes()));
@@ -74,7 +74,7 @@ Status PartialColumn::Create(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
   MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file, ReplaceFile(path));
-  const std::vector<std::byte> header = PartHeader(key_, examples_);
+  const std::vector<std::byte> header = PartialHeader(key_, examples_);
   MILLRACE_RETURN_IF_ERROR(WriteAt(file, header, 0));
   file_ = std::move(file);
   path_ = path;
@@ -89,7 +89,7 @@ Status PartialColumn::GoOn(const std::filesystem::path& path) {
   if (error) return Unavailable(error.message());
   std::vector<std::byte> bytes(size);
   MILLRACE_RETURN_IF_ERROR(ReadAt(file, bytes, 0));
-  const std::vector<std::byte> header = PartHeader(key_, examples_);
+  const std::vector<std::byte> header = PartialHeader(key_, examples_);
   if (size < header.size() || !std::equal(header.begin(), header.end(), bytes.begin())) {
     return DataLoss("the file is of another column or version");
   }

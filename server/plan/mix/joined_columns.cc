@@ -10,12 +10,12 @@
 
 namespace millrace {
 
-/// Writes the columns of one table. Holds the values of all parts while it does.
+/// Writes the columns of one table. Holds the values of all inputs while it does.
 class JoinedTables::ColumnWriter {
  public:
   ColumnWriter(const JoinedTables& tables, std::size_t table) : tables_(tables), table_(table) {
-    for (const Part& part : tables.parts_) {
-      const Source& source = *part.branch.source;
+    for (const Input& input : tables.inputs_) {
+      const Source& source = *input.branch.source;
       // The table could be read when the tables were joined, and its values are always the same.
       values_.push_back(*ReadSourceTable(source, source.table_specs()[table].table, table));
     }
@@ -40,27 +40,27 @@ class JoinedTables::ColumnWriter {
   const LinkedColumn& Link(std::size_t column) const {
     return tables_.links_.columns[table_][column];
   }
-  const Placed& PlacedOf(std::size_t part, std::size_t table) const {
-    return tables_.parts_[part].tables[table];
+  const Placed& PlacedOf(std::size_t input, std::size_t table) const {
+    return tables_.inputs_[input].tables[table];
   }
   template <class Value>
-  const Value& Of(std::size_t part, std::size_t column) const {
-    return std::get<Value>(values_[part].columns[column]);
+  const Value& Of(std::size_t input, std::size_t column) const {
+    return std::get<Value>(values_[input].columns[column]);
   }
-  /// Calls visit(part, row) for each joined row, with the part that added it.
+  /// Calls visit(input, row) for each joined row, with the input that added it.
   template <class Visit>
   void EachRow(const Visit& visit) const {
-    for (std::size_t part = 0; part < values_.size(); ++part) {
-      const Placed& placed = PlacedOf(part, table_);
-      for (std::uint64_t row = 0; row < values_[part].spec.rows; ++row) {
-        if (placed.Added(row)) visit(part, row);
+    for (std::size_t input = 0; input < values_.size(); ++input) {
+      const Placed& placed = PlacedOf(input, table_);
+      for (std::uint64_t row = 0; row < values_[input].spec.rows; ++row) {
+        if (placed.Added(row)) visit(input, row);
       }
     }
   }
   template <class Value>
   auto EachValue(std::size_t column) const {
     return [this, column](const auto& visit) {
-      EachRow([&](std::size_t part, std::uint64_t row) { visit(Of<Value>(part, column)[row]); });
+      EachRow([&](std::size_t input, std::uint64_t row) { visit(Of<Value>(input, column)[row]); });
     };
   }
 
@@ -77,17 +77,17 @@ class JoinedTables::ColumnWriter {
   void WriteReferences(std::size_t column, TableWriter& out) const {
     const LinkedColumn& link = Link(column);
     out.Unsigned([&](const auto& visit) {
-      EachRow([&](std::size_t part, std::uint64_t row) {
-        const std::optional<std::uint64_t> to = link.Row(Of<Numbers>(part, column)[row]);
-        visit(to ? PlacedOf(part, link.table).Row(*to) + (link.or_none ? 1 : 0) : 0);
+      EachRow([&](std::size_t input, std::uint64_t row) {
+        const std::optional<std::uint64_t> to = link.Row(Of<Numbers>(input, column)[row]);
+        visit(to ? PlacedOf(input, link.table).Row(*to) + (link.or_none ? 1 : 0) : 0);
       });
     });
   }
   void WriteSums(std::size_t column, TableWriter& out) const {
     Numbers sums(tables_.specs_[table_].table.rows, 0);
-    for (std::size_t part = 0; part < values_.size(); ++part) {
-      const Placed& placed = PlacedOf(part, table_);
-      const Numbers& counts = Of<Numbers>(part, column);
+    for (std::size_t input = 0; input < values_.size(); ++input) {
+      const Placed& placed = PlacedOf(input, table_);
+      const Numbers& counts = Of<Numbers>(input, column);
       for (std::size_t row = 0; row < counts.size(); ++row) sums[placed.Row(row)] += counts[row];
     }
     out.Unsigned([&](const auto& visit) {
@@ -96,34 +96,34 @@ class JoinedTables::ColumnWriter {
   }
   void WriteRuns(std::size_t column, TableWriter& out) const {
     Numbers added;
-    for (std::size_t part = 0; part < values_.size(); ++part) AppendRuns(part, column, added);
+    for (std::size_t input = 0; input < values_.size(); ++input) AppendRuns(input, column, added);
     out.Unsigned([&](const auto& visit) {
       for (const std::uint64_t run : added) visit(run);
     });
   }
-  /// For each row that a part added: how many rows of its run the part added.
-  void AppendRuns(std::size_t part, std::size_t column, Numbers& added) const {
+  /// For each row that an input added: how many rows of its run the input added.
+  void AppendRuns(std::size_t input, std::size_t column, Numbers& added) const {
     const std::size_t target = Link(column).table;
-    const Numbers& runs = Of<Numbers>(part, column);
-    const SourceTableSpec spec = tables_.parts_[part].branch.source->table_specs()[target];
+    const Numbers& runs = Of<Numbers>(input, column);
+    const SourceTableSpec spec = tables_.inputs_[input].branch.source->table_specs()[target];
     std::uint64_t next = spec.table.rows;
     for (const std::uint64_t run : runs) next -= run;
     for (std::size_t row = 0; row < runs.size(); ++row) {
       std::uint64_t count = 0;
       for (std::uint64_t i = 0; i < runs[row]; ++i) {
-        count += PlacedOf(part, target).Added(next++) ? 1 : 0;
+        count += PlacedOf(input, target).Added(next++) ? 1 : 0;
       }
-      if (PlacedOf(part, table_).Added(row)) added.push_back(count);
+      if (PlacedOf(input, table_).Added(row)) added.push_back(count);
     }
   }
 
   const JoinedTables& tables_;
   const std::size_t table_;
-  std::vector<NamedTable> values_;  // by part
+  std::vector<NamedTable> values_;  // by input
 };
 
 void JoinedTables::Write(std::size_t table, TableWriter& out) const {
-  if (parts_.size() == 1) return parts_.front().branch.source->tables()->WriteTable(table, out);
+  if (inputs_.size() == 1) return inputs_.front().branch.source->tables()->WriteTable(table, out);
   const ColumnWriter writer(*this, table);
   for (std::size_t column = 0; column < specs_[table].table.columns.size(); ++column) {
     writer.Write(column, out);

@@ -45,21 +45,21 @@ class JoinedTables::Joiner {
  public:
   explicit Joiner(JoinedTables& result) : result_(result), numbers_(result.specs_.size()) {}
 
-  Status Add(Part& part) {
+  Status Add(Input& input) {
     digests_.assign(result_.specs_.size(), {});
-    const std::vector<SourceTableSpec> specs = part.branch.source->table_specs();
+    const std::vector<SourceTableSpec> specs = input.branch.source->table_specs();
     for (const std::size_t table : result_.links_.order) {
-      Status status = AddTable(part, specs[table], table);
+      Status status = AddTable(input, specs[table], table);
       if (!status.ok()) {
         return status.WithContext(
-            fmt::format("branch '{}': table '{}'", part.branch.name, specs[table].table.name));
+            fmt::format("branch '{}': table '{}'", input.branch.name, specs[table].table.name));
       }
     }
     return OkStatus();
   }
 
  private:
-  Status AddTable(Part& part, const SourceTableSpec& spec, std::size_t table) {
+  Status AddTable(Input& input, const SourceTableSpec& spec, std::size_t table) {
     DigestNumbers& numbers = numbers_[table];
     if (spec.table.rows > kMaxJoinedRows - numbers.size()) {
       return InvalidArgument(
@@ -68,11 +68,11 @@ class JoinedTables::Joiner {
                       spec.table.rows, numbers.size(), kMaxJoinedRows));
     }
     MILLRACE_ASSIGN_OR_RETURN(const NamedTable values,
-                              ReadSourceTable(*part.branch.source, spec.table, table));
+                              ReadSourceTable(*input.branch.source, spec.table, table));
     MILLRACE_ASSIGN_OR_RETURN(
         digests_[table],
         DigestRows(result_.links_.columns[table], spec.first_is_none, table, values, digests_));
-    Placed& placed = part.tables[table];
+    Placed& placed = input.tables[table];
     placed.joined_before = numbers.size();
     placed.rows.reserve(digests_[table].size());
     bool moved = false;
@@ -83,12 +83,12 @@ class JoinedTables::Joiner {
     }
     if (!moved) placed.rows = {};
     result_.specs_[table].table.rows = numbers.size();
-    return CheckBeforeRuns(part, values, table);
+    return CheckBeforeRuns(input, values, table);
   }
 
   /// Rows that lie before all runs have to be those of the first branch: others would come between
   /// the runs.
-  Status CheckBeforeRuns(const Part& part, const NamedTable& values, std::size_t table) {
+  Status CheckBeforeRuns(const Input& input, const NamedTable& values, std::size_t table) {
     const std::vector<LinkedColumn>& columns = result_.links_.columns[table];
     for (std::size_t c = 0; c < columns.size(); ++c) {
       if (columns[c].role != ColumnRole::kRun) continue;
@@ -99,13 +99,13 @@ class JoinedTables::Joiner {
       }
       const std::uint64_t expected = before_runs_.try_emplace({table, c}, before).first->second;
       std::uint64_t same = 0;
-      while (same < before && part.tables[target].Row(same) == same) ++same;
+      while (same < before && input.tables[target].Row(same) == same) ++same;
       if (before == expected && same == before) continue;
       return InvalidArgument(fmt::format(
           "the first {} rows of '{}', which come before those of any row's '{}', are not the {} of "
           "branch '{}'; only datasets that agree in them can be joined",
           before, result_.specs_[target].table.name, values.spec.columns[c].name, expected,
-          result_.parts_.front().branch.name));
+          result_.inputs_.front().branch.name));
     }
     return OkStatus();
   }
@@ -121,14 +121,14 @@ Result<JoinedTables> JoinedTables::Make(std::vector<Branch> branches, bool joint
   JoinedTables result;
   result.specs_ = branches.front().source->table_specs();
   MILLRACE_ASSIGN_OR_RETURN(result.links_, LinkedTables::Make(result.specs_));
-  std::vector<std::vector<Digest128>> digests;  // of parts, by table
+  std::vector<std::vector<Digest128>> digests;  // of inputs, by table
   for (Branch& branch : branches) {
     const std::vector<SourceTableSpec> specs = branch.source->table_specs();
     MILLRACE_RETURN_IF_ERROR(
         CheckTablesAgree({branches.front().name, result.specs_}, {branch.name, specs}));
     std::vector<Digest128> own = DigestTables(*branch.source, specs);
     const auto equal = std::find(digests.begin(), digests.end(), own);
-    result.part_of_.push_back(static_cast<std::size_t>(equal - digests.begin()));
+    result.input_of_.push_back(static_cast<std::size_t>(equal - digests.begin()));
     if (equal != digests.end()) continue;
     if (!joint && !digests.empty()) {
       const auto table = static_cast<std::size_t>(
@@ -136,11 +136,11 @@ Result<JoinedTables> JoinedTables::Make(std::vector<Branch> branches, bool joint
       return Differ(result.specs_[table], branches.front().name, specs[table], branch.name);
     }
     digests.push_back(std::move(own));
-    result.parts_.push_back({branch, std::vector<Placed>(specs.size())});
+    result.inputs_.push_back({branch, std::vector<Placed>(specs.size())});
   }
-  if (result.parts_.size() == 1) return result;
+  if (result.inputs_.size() == 1) return result;
   Joiner joiner(result);
-  for (Part& part : result.parts_) MILLRACE_RETURN_IF_ERROR(joiner.Add(part));
+  for (Input& input : result.inputs_) MILLRACE_RETURN_IF_ERROR(joiner.Add(input));
   return result;
 }
 

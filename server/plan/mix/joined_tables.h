@@ -44,7 +44,7 @@ class JoinedTables {
   const std::vector<SourceTableSpec>& specs() const { return specs_; }
   /// For each row of a branch's table its row in the joined one; empty if they are the same.
   std::span<const std::uint32_t> RowsOf(std::size_t branch, std::size_t table) const {
-    return parts_[part_of_[branch]].tables[table].rows;
+    return inputs_[input_of_[branch]].tables[table].rows;
   }
   /// As Source::WriteTable. Reads the table of every branch.
   void Write(std::size_t table, TableWriter& out) const;
@@ -59,7 +59,7 @@ class JoinedTables {
     std::uint64_t joined_before = 0;  // rows of the joined table before this one was added
   };
   /// A branch whose tables no earlier branch has.
-  struct Part {
+  struct Input {
     Branch branch;
     std::vector<Placed> tables;
   };
@@ -70,8 +70,8 @@ class JoinedTables {
 
   std::vector<SourceTableSpec> specs_;
   LinkedTables links_;
-  std::vector<Part> parts_;           // by first use
-  std::vector<std::size_t> part_of_;  // of each branch
+  std::vector<Input> inputs_;          // by first use
+  std::vector<std::size_t> input_of_;  // of each branch
 };
 
 }  // namespace millrace

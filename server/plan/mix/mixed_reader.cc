@@ -30,9 +30,9 @@ void Renumber(DType type, std::span<const std::uint32_t> rows, std::byte* values
 }  // namespace
 
 Status MixedReader::Append(std::span<const ExampleId> ids, BatchWriter& writer) {
-  for (Part& part : of_) {
-    part.ids.clear();
-    part.passes.clear();
+  for (BranchBatch& of : of_) {
+    of.ids.clear();
+    of.passes.clear();
   }
   const std::vector<std::uint64_t> passes = writer.PassesOfNext(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -49,47 +49,46 @@ Status MixedReader::Append(std::span<const ExampleId> ids, BatchWriter& writer) 
 }
 
 Status MixedReader::Build(std::size_t branch, const BatchInfo& batch) {
-  Part& part = of_[branch];
+  BranchBatch& of = of_[branch];
   const BranchCopy& copy = plan_.copies[branch];
-  if (part.builder == nullptr) {
+  if (of.builder == nullptr) {
     MILLRACE_ASSIGN_OR_RETURN(BranchBuilder builder,
                               BranchBuilder::Make(plan_.programs[branch], pool_));
-    part.builder = std::make_unique<BranchBuilder>(std::move(builder));
+    of.builder = std::make_unique<BranchBuilder>(std::move(builder));
     for (const CopiedTensor& tensor : copy.tensors) {
       const DType to = plan_.tensors[tensor.to].dtype;
-      part.convert.push_back(to == tensor.from_type ? nullptr
-                                                    : ConvertLoopOf(tensor.from_type, to));
-      part.split_types.push_back(
+      of.convert.push_back(to == tensor.from_type ? nullptr : ConvertLoopOf(tensor.from_type, to));
+      of.split_types.push_back(
           tensor.splits ? plan_.programs[branch].tensors()[*tensor.splits].dtype : DType::kUint32);
     }
   }
-  Status built = part.builder->Build(part.ids, batch.epoch, part.passes);
+  Status built = of.builder->Build(of.ids, batch.epoch, of.passes);
   if (!built.ok()) return built.WithContext("branch " + branches_[branch].name);
-  part.next_graph = 0;
-  part.next_dropped = 0;
-  part.values.clear();
-  part.splits.clear();
+  of.next_graph = 0;
+  of.next_dropped = 0;
+  of.values.clear();
+  of.splits.clear();
   for (const CopiedTensor& tensor : copy.tensors) {
-    part.values.push_back(part.builder->values(tensor.from));
-    part.splits.push_back(tensor.splits ? part.builder->values(*tensor.splits)
-                                        : std::span<const std::byte>());
+    of.values.push_back(of.builder->values(tensor.from));
+    of.splits.push_back(tensor.splits ? of.builder->values(*tensor.splits)
+                                      : std::span<const std::byte>());
   }
   return OkStatus();
 }
 
 Status MixedReader::CopyNext(std::size_t branch, ExampleId id, BatchWriter& writer) {
-  Part& part = of_[branch];
-  const BatchInfo& built = part.builder->info();
+  BranchBatch& of = of_[branch];
+  const BatchInfo& built = of.builder->info();
   const ExampleId own(id.value() - branches_[branch].first);
-  if (part.next_graph < built.example_ids.size() && built.example_ids[part.next_graph] == own) {
+  if (of.next_graph < built.example_ids.size() && built.example_ids[of.next_graph] == own) {
     CopyGraph(branch, writer);
-    ++part.next_graph;
+    ++of.next_graph;
     writer.EndExample(id);
     return OkStatus();
   }
-  if (part.next_dropped < built.dropped.size() && built.dropped[part.next_dropped].id == own) {
-    const auto reason = static_cast<std::size_t>(built.dropped[part.next_dropped].reason);
-    ++part.next_dropped;
+  if (of.next_dropped < built.dropped.size() && built.dropped[of.next_dropped].id == own) {
+    const auto reason = static_cast<std::size_t>(built.dropped[of.next_dropped].reason);
+    ++of.next_dropped;
     writer.AddDropped(id, plan_.copies[branch].reasons[reason]);
     return OkStatus();
   }
@@ -97,34 +96,34 @@ Status MixedReader::CopyNext(std::size_t branch, ExampleId id, BatchWriter& writ
                               branches_[branch].name, own.value()));
 }
 
-MixedReader::Rows MixedReader::RowsOf(const Part& part, const CopiedTensor& tensor,
+MixedReader::Rows MixedReader::RowsOf(const BranchBatch& of, const CopiedTensor& tensor,
                                       std::size_t number) const {
-  if (!tensor.splits) return {part.next_graph, 1};
+  if (!tensor.splits) return {of.next_graph, 1};
   const auto split = [&](std::size_t i) {
     return static_cast<std::uint64_t>(
-        internal::LoadValue(part.splits[number].data(), part.split_types[number], i));
+        internal::LoadValue(of.splits[number].data(), of.split_types[number], i));
   };
-  const std::uint64_t first = split(part.next_graph);
-  return {first, split(part.next_graph + 1) - first};
+  const std::uint64_t first = split(of.next_graph);
+  return {first, split(of.next_graph + 1) - first};
 }
 
 void MixedReader::CopyGraph(std::size_t branch, BatchWriter& writer) {
-  const Part& part = of_[branch];
+  const BranchBatch& of = of_[branch];
   const BranchCopy& copy = plan_.copies[branch];
-  if (copy.sorted_by) SortEdges(part, copy);
+  if (copy.sorted_by) SortEdges(of, copy);
   for (std::size_t i = 0; i < copy.tensors.size(); ++i) {
     const CopiedTensor& tensor = copy.tensors[i];
     const TensorSpec& spec = plan_.tensors[tensor.to];
-    const Rows rows = RowsOf(part, tensor, i);
+    const Rows rows = RowsOf(of, tensor, i);
     const std::uint64_t row_values = spec.row_values();
     const std::uint64_t from_bytes = row_values * DTypeSize(tensor.from_type);
     const std::uint64_t to_bytes = spec.row_bytes();
-    const std::byte* const from = part.values[i].data() + rows.first * from_bytes;
+    const std::byte* const from = of.values[i].data() + rows.first * from_bytes;
     std::byte* const to = writer.PackedRoom(tensor.to, rows.count);
     const auto copy_rows = [&](std::uint64_t first, std::uint64_t count, std::byte* room) {
       const std::byte* const begin = from + first * from_bytes;
-      if (part.convert[i] != nullptr) {
-        part.convert[i](begin, room, count * row_values);
+      if (of.convert[i] != nullptr) {
+        of.convert[i](begin, room, count * row_values);
       } else if (count > 0) {
         std::memcpy(room, begin, count * from_bytes);
       }
@@ -141,13 +140,13 @@ void MixedReader::CopyGraph(std::size_t branch, BatchWriter& writer) {
   writer.AppendOne(plan_.tensors.size() - 1, static_cast<std::int64_t>(branch));
 }
 
-void MixedReader::SortEdges(const Part& part, const BranchCopy& copy) {
+void MixedReader::SortEdges(const BranchBatch& of, const BranchCopy& copy) {
   const CopiedTensor& label = copy.tensors[*copy.sorted_by];
-  const Rows rows = RowsOf(part, label, *copy.sorted_by);
+  const Rows rows = RowsOf(of, label, *copy.sorted_by);
   labels_.resize(rows.count);
   for (std::size_t e = 0; e < rows.count; ++e) {
     const auto own = static_cast<std::size_t>(
-        internal::LoadValue(part.values[*copy.sorted_by].data(), label.from_type, rows.first + e));
+        internal::LoadValue(of.values[*copy.sorted_by].data(), label.from_type, rows.first + e));
     labels_[e] = label.rows[own];
   }
   edge_order_.resize(rows.count);

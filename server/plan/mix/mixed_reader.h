@@ -26,8 +26,8 @@ class MixedReader final : public ExampleReader {
   Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override;
 
  private:
-  /// The part of a batch that one branch builds.
-  struct Part {
+  /// The examples of a batch that are of one branch.
+  struct BranchBatch {
     std::unique_ptr<BranchBuilder> builder;  // null until it is first needed
     std::vector<ExampleId> ids;
     std::vector<std::uint64_t> passes;  // of the ids; empty if all belong to the epoch
@@ -49,14 +49,14 @@ class MixedReader final : public ExampleReader {
   Status CopyNext(std::size_t branch, ExampleId id, BatchWriter& writer);
   void CopyGraph(std::size_t branch, BatchWriter& writer);
   /// The next example's rows of a copied tensor.
-  Rows RowsOf(const Part& part, const CopiedTensor& tensor, std::size_t number) const;
+  Rows RowsOf(const BranchBatch& of, const CopiedTensor& tensor, std::size_t number) const;
   /// Finds the order of the next example's edges by their labels in the mix.
-  void SortEdges(const Part& part, const BranchCopy& copy);
+  void SortEdges(const BranchBatch& of, const BranchCopy& copy);
 
   const MixPlan& plan_;
   const std::span<const SourceBranch> branches_;
   BufferPool pool_;
-  std::vector<Part> of_;
+  std::vector<BranchBatch> of_;
   std::vector<std::uint32_t> edge_order_;  // places of an example's edges, by their labels
   std::vector<std::uint32_t> labels_;
 };

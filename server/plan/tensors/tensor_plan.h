@@ -78,8 +78,8 @@ class TensorPlan {
   std::uint64_t MaxExampleBytes(std::uint64_t source_bytes) const;
 
   std::unique_ptr<Scratch> NewScratch() const;
-  /// The parts of Compute that take time, as Program::parts.
-  const std::vector<std::string>& parts() const { return program_.parts(); }
+  /// The phases of Compute that take time, as Program::phases.
+  const std::vector<std::string>& phases() const { return program_.phases(); }
   /// Computes the tensors of the examples in `writer`. `observer` may be null. Errors of
   /// BatchWriter::CheckComplete and of ErrorOfBatch.
   Status Compute(const BatchWriter& writer, Scratch& scratch,

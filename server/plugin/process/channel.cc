@@ -42,9 +42,9 @@ Status Channel::Send(std::string_view text, std::span<const int> files, const Ch
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFiles * sizeof(int))> control{};
   std::size_t sent = 0;
   while (sent < bytes.size()) {
-    iovec part{bytes.data() + sent, bytes.size() - sent};
+    iovec rest{bytes.data() + sent, bytes.size() - sent};
     msghdr message{};
-    message.msg_iov = &part;
+    message.msg_iov = &rest;
     message.msg_iovlen = 1;
     if (sent == 0 && !files.empty()) {
       message.msg_control = control.data();

@@ -13,10 +13,10 @@ void OutputLines::Add(std::string_view bytes, Time now) {
   if (last_.size() > kLastBytes) last_.erase(0, last_.size() - kLastBytes);
   while (!bytes.empty()) {
     const std::size_t end = bytes.find('\n');
-    const std::string_view part = bytes.substr(0, end);
-    const std::size_t taken = std::min(part.size(), kMaxLineBytes - line_.size());
-    line_ += part.substr(0, taken);
-    cut_ += part.size() - taken;
+    const std::string_view piece = bytes.substr(0, end);
+    const std::size_t taken = std::min(piece.size(), kMaxLineBytes - line_.size());
+    line_ += piece.substr(0, taken);
+    cut_ += piece.size() - taken;
     if (end == std::string_view::npos) return;
     EndLine(now);
     bytes.remove_prefix(end + 1);

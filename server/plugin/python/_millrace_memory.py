@@ -112,7 +112,7 @@ class DenseColumn(Tensor):
     def __init__(self, declared):
         super().__init__(declared)
         self.whole = Tensor({**declared, "ragged": True, "type": self.text + " in every row"})
-        self.parts = []  # the rows of the window that are not in the memory yet
+        self.pending = []  # the rows of the window that are not in the memory yet
         self.small_shape = self.inner if self.unit <= SMALL and not self.is_bool else None
         self.limits = None
         if not self.inner and self.dtype.kind in "iu" and not self.bfloat:
@@ -122,28 +122,28 @@ class DenseColumn(Tensor):
     def place(self, memory, place, rows):
         column = memory.array[place:place + rows * self.unit].view(self.dtype)
         self.column = column.reshape((rows,) + self.inner)
-        self.parts.clear()
+        self.pending.clear()
 
     def put(self, row, value):
         if type(value) is int and self.limits is not None:
             if not self.limits[0] <= value <= self.limits[1]:
                 raise self.wrong("%d is out of range" % value)
-            self.parts.append(value.to_bytes(self.unit, "little", signed=self.limits[0] < 0))
+            self.pending.append(value.to_bytes(self.unit, "little", signed=self.limits[0] < 0))
         elif self.unit <= SMALL:
-            self.parts.append(self.array(value).tobytes())
+            self.pending.append(self.array(value).tobytes())
         else:
             self.column[row] = self.array(value)
 
     def forget(self, count):
         """Drops what was put after the first `count` rows of the window."""
-        del self.parts[count:]
+        del self.pending[count:]
 
     def flush(self, rows):
         """Writes the window; `rows` are the rows that were put, or a slice of them."""
-        if self.parts:
-            values = np.frombuffer(b"".join(self.parts), self.dtype)
+        if self.pending:
+            values = np.frombuffer(b"".join(self.pending), self.dtype)
             self.column[rows] = values.reshape((-1,) + self.inner)
-            self.parts.clear()
+            self.pending.clear()
 
     def put_all(self, values, rows):
         """Stores an array whose first axis are the rows, or a list with a value a row."""
@@ -162,7 +162,7 @@ class RaggedColumn(Tensor):
 
     def __init__(self, declared):
         super().__init__(declared)
-        self.parts = []    # of the rows of the window; empty where a value is large
+        self.pending = []  # of the rows of the window; empty where a value is large
         self.extents = []  # of the same rows
         self.large = {}    # where the large ones of them lie
         # Arrays of this rank need no look at their inner extents.
@@ -176,26 +176,26 @@ class RaggedColumn(Tensor):
     def put(self, row, value):
         array = self.array(value)
         if array.nbytes <= SMALL:
-            self.parts.append(array.tobytes())
+            self.pending.append(array.tobytes())
         else:
-            self.large[len(self.parts)] = self.memory.append(array)
-            self.parts.append(b"")
+            self.large[len(self.pending)] = self.memory.append(array)
+            self.pending.append(b"")
         self.extents.append(len(array))
 
     def forget(self, count):
-        del self.parts[count:]
+        del self.pending[count:]
         del self.extents[count:]
         self.large.pop(count, None)
         if not count:
             self.large.clear()
 
     def flush(self, rows):
-        if not self.parts:
+        if not self.pending:
             return
-        data = b"".join(self.parts)
+        data = b"".join(self.pending)
         begin = self.memory.take(len(data))
         self.memory.bytes[begin:begin + len(data)] = data
-        sizes = np.fromiter(map(len, self.parts), np.uint64, len(self.parts))
+        sizes = np.fromiter(map(len, self.pending), np.uint64, len(self.pending))
         places = np.cumsum(sizes) - sizes + np.uint64(begin)
         for row, place in self.large.items():
             places[row] = place

@@ -183,7 +183,7 @@ class Plugin:
         except ImportError as error:
             return {"error": {"message": "%s has no numpy (%s); plugins need numpy %d.%d or newer"
                                          % (sys.executable, error, *OLDEST_NUMPY)}}
-        version = tuple(int(part) for part in numpy.__version__.split(".")[:2])
+        version = tuple(int(number) for number in numpy.__version__.split(".")[:2])
         if version < OLDEST_NUMPY:
             return {"error": {"message": "%s has numpy %s; plugins need numpy %d.%d or newer"
                                          % (sys.executable, numpy.__version__, *OLDEST_NUMPY)}}

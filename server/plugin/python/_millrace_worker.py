@@ -232,8 +232,8 @@ class Worker:
         count, ndarray = len(self.tensors), np.ndarray
         # Most values are arrays of the right type, and small; others take more time (put).
         tensors = [(one.name, one.dtype, getattr(one, "small_shape", None),
-                    getattr(one, "small_rank", -1), one.parts.append,
-                    getattr(one, "extents", one.parts).append, one.put) for one in self.tensors]
+                    getattr(one, "small_rank", -1), one.pending.append,
+                    getattr(one, "extents", one.pending).append, one.put) for one in self.tensors]
         found, done = bytearray([DONE]) * (end - begin), []
         for row in range(begin, end):
             words[ROW] = row
@@ -308,9 +308,9 @@ class Worker:
         names = [one.name for one in self.tensors]
         missing = [repr(name) for name in names if name not in example]
         extra = [repr(name) for name in example if name not in names]
-        parts = ["without " + ", ".join(missing)] * bool(missing)
-        parts += ["with " + ", ".join(extra) + ", which is not declared"] * bool(extra)
-        return WrongValue("a dict " + " and ".join(parts))
+        faults = ["without " + ", ".join(missing)] * bool(missing)
+        faults += ["with " + ", ".join(extra) + ", which is not declared"] * bool(extra)
+        return WrongValue("a dict " + " and ".join(faults))
 
     def outcome_of(self, row, error):
         if self.is_dropped(error):

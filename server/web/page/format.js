@@ -50,11 +50,11 @@ export const clock = (date) => date.toTimeString().slice(0, 8);
 /** [0, 2, 3, 4] → "0, 2–4". */
 export function ranges(numbers) {
   const sorted = [...new Set(numbers)].sort((a, b) => a - b);
-  const parts = [];
+  const texts = [];
   for (let i = 0; i < sorted.length; ++i) {
     const first = sorted[i];
     while (sorted[i + 1] === sorted[i] + 1) ++i;
-    parts.push(first === sorted[i] ? `${first}` : `${first}–${sorted[i]}`);
+    texts.push(first === sorted[i] ? `${first}` : `${first}–${sorted[i]}`);
   }
-  return parts.length > 12 ? `${parts.slice(0, 12).join(', ')} …` : parts.join(', ');
+  return texts.length > 12 ? `${texts.slice(0, 12).join(', ')} …` : texts.join(', ');
 }

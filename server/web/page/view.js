@@ -214,11 +214,11 @@ function waitedText(seconds) {
 
 function waitsFor({status, cause, worker}) {
   if (!cause) return {text: status.why || '–'};
-  const parts = [cause];
+  const words = [cause];
   if (cause === 'attach') return {text: `attach: ${status.why}`, tone: 'warn'};
-  if (status.now.stage) parts.push(status.now.stage);
-  if (worker) parts.push(`at ${worker}`);
-  return {text: `${parts.join(' ')}, ${period(status.now.since_seconds)}`, tone: 'warn'};
+  if (status.now.stage) words.push(status.now.stage);
+  if (worker) words.push(`at ${worker}`);
+  return {text: `${words.join(' ')}, ${period(status.now.since_seconds)}`, tone: 'warn'};
 }
 
 export const WORKERS = {
@@ -286,14 +286,14 @@ export const DATASETS = {
 function datasetState({dataset}) {
   if (dataset.error) return {text: dataset.error, tone: 'bad'};
   if (!dataset.digest) return {text: `indexing ${percent(dataset.verifying)}`, tone: 'warn'};
-  const parts = ['ready'];
+  const words = ['ready'];
   const leftOut = Number(dataset.left_out_files);
-  if (leftOut > 0) parts.push(`${things(leftOut, 'file')} left out`);
+  if (leftOut > 0) words.push(`${things(leftOut, 'file')} left out`);
   // Rounded up, because 0 % would look as if nothing were left.
-  if (dataset.unverified > 0) parts.push(`${Math.ceil(100 * dataset.unverified)} % unverified`);
+  if (dataset.unverified > 0) words.push(`${Math.ceil(100 * dataset.unverified)} % unverified`);
   const copied = Number(dataset.in_memory_bytes);
-  if (copied > 0) parts.push(`${bytes(copied)} in memory`);
-  return {text: parts.join(', '), tone: leftOut > 0 ? 'warn' : 'good'};
+  if (copied > 0) words.push(`${bytes(copied)} in memory`);
+  return {text: words.join(', '), tone: leftOut > 0 ? 'warn' : 'good'};
 }
 
 export const EVENTS = {

@@ -101,11 +101,11 @@ export class WaitHistory {
 
   #spread(from, to, total, waited) {
     for (let at = Math.floor(from / STEP); at * STEP < to; ++at) {
-      const part = (Math.min(to, (at + 1) * STEP) - Math.max(from, at * STEP)) / (to - from);
+      const share = (Math.min(to, (at + 1) * STEP) - Math.max(from, at * STEP)) / (to - from);
       const bar = this.#bars.get(at) ?? {total: 0, waited: {}};
-      bar.total += total * part;
+      bar.total += total * share;
       for (const [cause, seconds] of Object.entries(waited)) {
-        bar.waited[cause] = (bar.waited[cause] ?? 0) + seconds * part;
+        bar.waited[cause] = (bar.waited[cause] ?? 0) + seconds * share;
       }
       this.#bars.set(at, bar);
     }

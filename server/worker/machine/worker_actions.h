@@ -58,18 +58,19 @@ struct WorkerAction {
     std::uint64_t attempt;
     Status why;
   };
-  /// A part without data. Answered with OnSent. If it has Alive, the adapter adds the stage of each
-  /// build under way.
-  struct SendPart {
+  /// Send a message without data to a consumer. Answered with OnSent. If it has Alive, the adapter
+  /// adds the stage of each build under way.
+  struct SendControl {
     BuildQueue::StreamId stream;
-    v1::BatchPart part;
+    v1::BatchFragment message;
     std::vector<std::uint64_t> builds = {};  // BuildTask::build, of each Alive.building
   };
-  /// Send all parts of a batch to a consumer. The adapter answers with OnSent after the last part.
+  /// Send all fragments of a batch to a consumer. The adapter answers with OnSent after the last
+  /// fragment.
   struct SendBatch {
     BuildQueue::StreamId stream;
     BuildQueue::Outgoing batch;
-    Compression compression = Compression::kOff;  // that its parts may have
+    Compression compression = Compression::kOff;  // that its fragments may have
   };
   /// Close a consumer's stream. The machine has forgotten it and expects no answer.
   struct CloseStream {
@@ -86,7 +87,7 @@ struct WorkerAction {
   /// Wake the threads that build: NextBuild may have more for them than before.
   struct WakeBuilders {};
 
-  using Any = std::variant<OpenWork, SendWork, CloseWork, SendPart, SendBatch, CloseStream,
+  using Any = std::variant<OpenWork, SendWork, CloseWork, SendControl, SendBatch, CloseStream,
                            CompilePlan, SnapshotFiles, WakeBuilders>;
 };
 

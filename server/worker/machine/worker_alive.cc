@@ -106,9 +106,9 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
   stream.changes_said = queue_.Changes(id);
   stream.deaf_said = now - stream.wants_heard >= kWantsSilence;
 
-  v1::BatchPart part;
-  part.set_batches_sent(queue_.BatchesSent(id));
-  v1::Alive& alive = *part.mutable_alive();
+  v1::BatchFragment message;
+  message.set_batches_sent(queue_.BatchesSent(id));
+  v1::Alive& alive = *message.mutable_alive();
   alive.set_batches_before(static_cast<std::uint32_t>(queue_.pending()));
   alive.set_wants_age_ms(AgeMs(stream.wants_heard, now));
   alive.set_slots(stream.figures.slots);
@@ -129,7 +129,7 @@ void WorkerMachine::SendAlive(StreamId id, StreamEntry& stream, Time now) {
     building.set_since_ms(AgeMs(known->second.since, now));
     builds.push_back(under_way.build);
   }
-  Write(id, stream, std::move(part), std::move(builds));
+  Write(id, stream, std::move(message), std::move(builds));
 }
 
 void WorkerMachine::ShareWith(StreamId id, StreamEntry& stream, Time now) {

@@ -118,7 +118,7 @@ void WorkerMachine::FailPlan(const std::string& fingerprint, KeptPlan& entry, co
   for (auto& [id, stream] : streams_) {
     if (stream.fingerprint != fingerprint) continue;
     if (stream.writing == Writing::kBatch) {
-      half_way.push_back(id);  // the parts that were sent may have been read from damaged bytes
+      half_way.push_back(id);  // the fragments that were sent may have been read from damaged bytes
     } else {
       Pump(id, stream, now);
     }

@@ -215,7 +215,7 @@ class WorkerMachine {
   std::string Dump() const;
 
  private:
-  enum class Writing : std::uint8_t { kNothing, kPart, kBatch };
+  enum class Writing : std::uint8_t { kNothing, kControl, kBatch };
 
   /// The figures of the worker's speed and of a stream's share, for the stream.
   struct Figures {
@@ -236,13 +236,13 @@ class WorkerMachine {
     Writing writing = Writing::kNothing;
     Time last_write;
     std::string fingerprint;            // of its first want list; empty before that
-    std::deque<v1::BatchPart> control;  // refusals, which are sent before batches
+    std::deque<v1::BatchFragment> control;  // refusals, which are sent before batches
     std::optional<Time> blocked_since;  // set while a built batch waits for credit
     Time wants_heard;                   // when the last want list came
     bool deaf_said = false;             // the consumer was notified that no want list comes
     bool going_away_said = false;
     Number session;
-    Compression compression = Compression::kOff;  // of the parts of batches
+    Compression compression = Compression::kOff;  // of the fragments of batches
     bool alive_due = true;  // an Alive goes as soon as the stream is free, and before all else
     Time alive_said;        // the last Alive
     Figures figures;        // as sent at alive_said
@@ -256,7 +256,7 @@ class WorkerMachine {
   void PumpAll(Time now);
   /// Pumps the streams that got a built batch.
   void PumpReady(Time now);
-  void Write(StreamId id, StreamEntry& stream, v1::BatchPart part,
+  void Write(StreamId id, StreamEntry& stream, v1::BatchFragment message,
              std::vector<std::uint64_t> builds = {});
   /// `at`: the step that cannot be built; unset: no step that the stream asks for.
   void Refuse(StreamEntry& stream, const Status& why, std::optional<Position> at = std::nullopt);

@@ -15,7 +15,7 @@ namespace millrace {
 namespace {
 
 /// Refusals that wait to be written on a stream: one for each step that a want list can name.
-constexpr std::size_t kMaxControlParts = BuildQueue::kMaxSteps;
+constexpr std::size_t kMaxControlMessages = BuildQueue::kMaxSteps;
 
 /// Checks the fields of a want list that BuildQueue does not check.
 Status CheckWants(const v1::WantList& wants) {
@@ -131,18 +131,18 @@ Status WorkerMachine::CheckDatasets(const std::string& fingerprint, const Identi
 }
 
 void WorkerMachine::Refuse(StreamEntry& stream, const Status& why, std::optional<Position> at) {
-  if (stream.control.size() >= kMaxControlParts) return;
+  if (stream.control.size() >= kMaxControlMessages) return;
   const bool said = std::any_of(stream.control.begin(), stream.control.end(), [&](const auto& p) {
     const v1::Refused& refused = p.refused();
     return refused.has_at() == at.has_value() && (!at || FromProto(refused.at()) == *at);
   });
   if (said) return;
-  v1::BatchPart part;
-  v1::Refused& refused = *part.mutable_refused();
+  v1::BatchFragment message;
+  v1::Refused& refused = *message.mutable_refused();
   refused.set_code(static_cast<std::uint32_t>(why.code()));
   refused.set_message(why.message());
   if (at) ToProto(*at, refused.mutable_at());
-  stream.control.push_back(std::move(part));
+  stream.control.push_back(std::move(message));
 }
 
 void WorkerMachine::Forget(StreamId id) {
@@ -182,14 +182,14 @@ void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
   if (AliveIsDue(id, stream, now)) return SendAlive(id, stream, now);
   if (draining() && !stream.going_away_said) {
     stream.going_away_said = true;
-    v1::BatchPart part;
-    part.set_going_away(true);
-    return Write(id, stream, std::move(part));
+    v1::BatchFragment message;
+    message.set_going_away(true);
+    return Write(id, stream, std::move(message));
   }
   if (!stream.control.empty()) {
-    v1::BatchPart part = std::move(stream.control.front());
+    v1::BatchFragment message = std::move(stream.control.front());
     stream.control.pop_front();
-    return Write(id, stream, std::move(part));
+    return Write(id, stream, std::move(message));
   }
   if (auto outgoing = queue_.TakeToSend(id)) {
     if (stream.blocked_since) send_blocked_seconds_ += ToSeconds(now - *stream.blocked_since);
@@ -209,10 +209,10 @@ void WorkerMachine::Pump(StreamId id, StreamEntry& stream, Time now) {
   }
 }
 
-void WorkerMachine::Write(StreamId id, StreamEntry& stream, v1::BatchPart part,
+void WorkerMachine::Write(StreamId id, StreamEntry& stream, v1::BatchFragment message,
                           std::vector<std::uint64_t> builds) {
-  stream.writing = Writing::kPart;
-  actions_.push_back(WorkerAction::SendPart{id, std::move(part), std::move(builds)});
+  stream.writing = Writing::kControl;
+  actions_.push_back(WorkerAction::SendControl{id, std::move(message), std::move(builds)});
 }
 
 void WorkerMachine::OnSent(StreamId id, Time now) {

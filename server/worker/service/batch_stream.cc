@@ -28,37 +28,37 @@ void BatchStream::WriteNext() {
   if (outgoing_) CompressNext();
 }
 
-void BatchStream::OnCompressed(CompressedPart part) {
+void BatchStream::OnCompressed(CompressedFragment fragment) {
   if (!outgoing_) return;  // the stream was closed
-  ready_ = std::move(part);
+  ready_ = std::move(fragment);
   if (may_write_) WriteNext();
 }
 
 std::span<const std::byte> BatchStream::NextBytes() const {
   const std::span<const std::byte> bytes = outgoing_->batch->batch->bytes();
-  return bytes.subspan(offset_, std::min(bytes.size() - offset_, wire::kMaxPartBytes));
+  return bytes.subspan(offset_, std::min(bytes.size() - offset_, wire::kMaxFragmentBytes));
 }
 
 void BatchStream::CompressNext() { compress_(compression_, NextBytes(), outgoing_->batch); }
 
-void BatchStream::Write(CompressedPart compressed) {
+void BatchStream::Write(CompressedFragment compressed) {
   const std::uint64_t total = outgoing_->batch->batch->bytes().size();
-  OutgoingPart out;
-  v1::BatchPart& part = out.part;
-  ToProto(outgoing_->task.at, part.mutable_at());
-  part.set_total_bytes(total);
-  part.set_offset(offset_);
-  part.set_digest(outgoing_->batch->digest);
-  part.set_credit_used(outgoing_->credit_used);
-  part.set_batches_sent(outgoing_->batches_sent);
-  part.set_mostly_python(outgoing_->batch->mostly_python);
+  OutgoingFragment out;
+  v1::BatchFragment& fragment = out.message;
+  ToProto(outgoing_->task.at, fragment.mutable_at());
+  fragment.set_total_bytes(total);
+  fragment.set_offset(offset_);
+  fragment.set_digest(outgoing_->batch->digest);
+  fragment.set_credit_used(outgoing_->credit_used);
+  fragment.set_batches_sent(outgoing_->batches_sent);
+  fragment.set_mostly_python(outgoing_->batch->mostly_python);
   const std::span<const std::byte> bytes = NextBytes();
   if (compressed.data.empty()) {
     out.data = bytes;
     out.owner = outgoing_->batch;
   } else {
-    part.set_compression(ToProto(compression_));
-    part.set_raw_bytes(bytes.size());
+    fragment.set_compression(ToProto(compression_));
+    fragment.set_raw_bytes(bytes.size());
     out.data = compressed.data;
     out.owner = std::move(compressed.owner);
   }
@@ -68,9 +68,9 @@ void BatchStream::Write(CompressedPart compressed) {
   if (last) outgoing_.reset();
 }
 
-void BatchStream::WriteControl(v1::BatchPart part) {
-  OutgoingPart out;
-  out.part = std::move(part);
+void BatchStream::WriteControl(v1::BatchFragment message) {
+  OutgoingFragment out;
+  out.message = std::move(message);
   stream_->Write(std::move(out));
 }
 

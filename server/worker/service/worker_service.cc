@@ -36,7 +36,7 @@ class WorkerService::BatchHandler final : public StreamHandler<v1::WantList> {
   BatchHandler(std::shared_ptr<WorkerService> worker, StreamId id)
       : worker_(std::move(worker)), id_(id) {}
   void OnMessage(v1::WantList wants) override { worker_->OnWants(id_, wants); }
-  void OnWriteDone() override { worker_->OnPartWritten(id_); }
+  void OnWriteDone() override { worker_->OnMessageWritten(id_); }
   void OnClosed(const Status& status) override { worker_->OnBatchStreamClosed(id_, status); }
 
  private:
@@ -190,8 +190,8 @@ void WorkerService::PerformOne(WorkerAction::Any action) {
     Outlet& outlet = outlets_.at(batch->stream);
     if (trace_.tracer().on()) BeginSend(batch->stream, outlet, batch->batch);
     outlet.out->Send(std::move(batch->batch), batch->compression);
-  } else if (auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
-    SendPart(std::move(*part));
+  } else if (auto* control = std::get_if<WorkerAction::SendControl>(&action)) {
+    SendControl(std::move(*control));
   } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
     refusals_.Count("StreamBatches", close->why);
     outlets_.at(close->stream).out->Close(close->why);  // OnBatchStreamClosed erases the outlet
@@ -233,12 +233,12 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
   work_->Write(std::move(action.report));
 }
 
-void WorkerService::SendPart(WorkerAction::SendPart action) {
+void WorkerService::SendControl(WorkerAction::SendControl action) {
   for (std::size_t i = 0; i < action.builds.size(); ++i) {
-    v1::Building& building = *action.part.mutable_alive()->mutable_building(static_cast<int>(i));
+    v1::Building& building = *action.message.mutable_alive()->mutable_building(static_cast<int>(i));
     building.set_stage(FindStage(action.builds[i]));
   }
-  outlets_.at(action.stream).out->WriteControl(std::move(action.part));
+  outlets_.at(action.stream).out->WriteControl(std::move(action.message));
 }
 
 std::string WorkerService::FindStage(std::uint64_t build) {
@@ -347,7 +347,7 @@ bool WorkerService::Ready() {
 // --- Events from the network ---------------------------------------------------------------------
 
 std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
-    std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) {
+    std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer& peer) {
   MutexLock lock(mutex_);
   if (stopping_) return nullptr;
   const StreamId id = next_stream_++;
@@ -360,7 +360,9 @@ std::shared_ptr<StreamHandler<v1::WantList>> WorkerService::OnStreamBatches(
       std::move(stream), [this, id](Compression compression, std::span<const std::byte> bytes,
                                     std::shared_ptr<const void> owner) {
         // Stop waits for it, so that the worker is still there.
-        const auto done = [this, id](CompressedPart part) { OnCompressed(id, std::move(part)); };
+        const auto done = [this, id](CompressedFragment fragment) {
+          OnCompressed(id, std::move(fragment));
+        };
         compressor_.Add({compression, bytes, std::move(owner), done});
       });
   return std::make_shared<BatchHandler>(shared_from_this(), id);
@@ -373,7 +375,7 @@ void WorkerService::OnWants(StreamId id, const v1::WantList& wants) {
   Perform();
 }
 
-void WorkerService::OnPartWritten(StreamId id) {
+void WorkerService::OnMessageWritten(StreamId id) {
   MutexLock lock(mutex_);
   const auto found = outlets_.find(id);
   if (found == outlets_.end()) return;
@@ -384,10 +386,10 @@ void WorkerService::OnPartWritten(StreamId id) {
   Perform();
 }
 
-void WorkerService::OnCompressed(StreamId id, CompressedPart part) {
+void WorkerService::OnCompressed(StreamId id, CompressedFragment fragment) {
   MutexLock lock(mutex_);
   const auto found = outlets_.find(id);
-  if (found != outlets_.end()) found->second.out->OnCompressed(std::move(part));
+  if (found != outlets_.end()) found->second.out->OnCompressed(std::move(fragment));
 }
 
 void WorkerService::OnBatchStreamClosed(StreamId id, const Status& status) {

@@ -6,7 +6,7 @@
 //
 // The service has threads that build, as many as may build at once, one that opens datasets, one
 // that compiles plans, one that checks the files in use, and, if consumers ask for compression, the
-// threads of PartCompressor. The network calls from threads of its own. The owner calls Tick()
+// threads of FragmentCompressor. The network calls from threads of its own. The owner calls Tick()
 // about 20 times a second. Thread-safe.
 #pragma once
 
@@ -37,7 +37,7 @@
 #include "server/worker/machine/worker_machine.h"
 #include "server/worker/service/batch_stream.h"
 #include "server/worker/service/builder_scratch.h"
-#include "server/worker/service/part_compressor.h"
+#include "server/worker/service/fragment_compressor.h"
 #include "server/worker/service/slice_builder.h"
 
 namespace millrace {
@@ -118,7 +118,7 @@ class WorkerService final : public WorkerEndpoint,
   void Stop();
 
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) override;
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer& peer) override;
   Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer& peer) override;
 
  private:
@@ -147,7 +147,7 @@ class WorkerService final : public WorkerEndpoint,
     std::string set;  // its bytes
     std::unique_ptr<RangeMeasurer> measurer;
   };
-  /// A part of a batch that another thread began.
+  /// A slice of a batch that another thread began.
   struct Help {
     SliceTask slice;
     std::shared_ptr<SliceBuilder> builder;
@@ -167,13 +167,13 @@ class WorkerService final : public WorkerEndpoint,
   void Perform() MILLRACE_REQUIRES(mutex_);
   void PerformOne(WorkerAction::Any action) MILLRACE_REQUIRES(mutex_);
   void SendWork(WorkerAction::SendWork action) MILLRACE_REQUIRES(mutex_);
-  void SendPart(WorkerAction::SendPart action) MILLRACE_REQUIRES(mutex_);
+  void SendControl(WorkerAction::SendControl action) MILLRACE_REQUIRES(mutex_);
   /// The current stage of the build of this number. Empty if unknown.
   std::string FindStage(std::uint64_t build) MILLRACE_REQUIRES(mutex_);
 
   void OnWants(StreamId id, const v1::WantList& wants);
-  void OnPartWritten(StreamId id);
-  void OnCompressed(StreamId id, CompressedPart part);
+  void OnMessageWritten(StreamId id);
+  void OnCompressed(StreamId id, CompressedFragment fragment);
   void OnBatchStreamClosed(StreamId id, const Status& status);
   void OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse& response);
   void OnWorkWritten(std::uint64_t attempt);
@@ -260,7 +260,7 @@ class WorkerService final : public WorkerEndpoint,
   const std::shared_ptr<Logger> log_;
   TracePeer trace_;
   RefusalCounter refusals_;
-  PartCompressor compressor_;
+  FragmentCompressor compressor_;
 
   Mutex mutex_;
   CondVar work_available_;

@@ -113,9 +113,9 @@ class FleetWorld {
   void Build(std::size_t index);
   void StartBuild(std::size_t index, const BuildQueue::Task& task);
   void SendBatch(const WorkerAction::SendBatch& action);
-  /// Brings a part to the consumer, and tells the worker's machine when it has left.
-  void SendPart(std::size_t link, const v1::BatchPart& part, std::uint64_t bytes,
-                const BuildQueue::Task* task);
+  /// Brings a fragment to the consumer, and tells the worker's machine when it has left.
+  void SendFragment(std::size_t link, const v1::BatchFragment& fragment, std::uint64_t bytes,
+                    const BuildQueue::Task* task);
 
   // fleet_consumers.cc
   void AddConsumer(std::size_t job, std::uint32_t rank);
@@ -123,8 +123,8 @@ class FleetWorld {
   void PerformConsumer(std::size_t index, client::Action action);
   void OpenBatches(std::size_t index, const client::OpenBatches& action);
   void PlanTick(std::size_t index);
-  void OnPart(std::size_t link, const v1::BatchPart& part, std::uint64_t bytes,
-              const BuildQueue::Task* task);
+  void OnFragment(std::size_t link, const v1::BatchFragment& fragment, std::uint64_t bytes,
+                  const BuildQueue::Task* task);
   /// The loop takes its next batch if it is there.
   void TryTake(std::size_t index);
   void EndStep(std::size_t index);

@@ -142,15 +142,15 @@ void FleetWorld::OpenBatches(std::size_t index, const client::OpenBatches& actio
   }
 }
 
-void FleetWorld::OnPart(std::size_t link, const v1::BatchPart& part, std::uint64_t bytes,
-                        const BuildQueue::Task* task) {
+void FleetWorld::OnFragment(std::size_t link, const v1::BatchFragment& fragment,
+                            std::uint64_t bytes, const BuildQueue::Task* task) {
   const BatchLink& stream = links_[link];
   if (!stream.consumer_has) return;
   client::SessionMachine& session = *consumers_[stream.consumer].machine;
   const Time now = timeline_.now();
   if (task == nullptr) {
-    session.OnBatchesPart(stream.of_consumer, part, 0, now);
-  } else if (session.OnBatchesPart(stream.of_consumer, part, bytes, now)) {
+    session.OnBatchesFragment(stream.of_consumer, fragment, 0, now);
+  } else if (session.OnBatchesFragment(stream.of_consumer, fragment, bytes, now)) {
     client::Arrival arrival;
     arrival.at = task->at;
     arrival.digest = {task->at.epoch, task->at.example};

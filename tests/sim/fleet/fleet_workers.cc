@@ -129,8 +129,8 @@ void FleetWorld::PerformWorker(std::size_t index, WorkerAction::Any action) {
   FleetWorker& worker = workers_[index];
   if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
     SendBatch(*batch);
-  } else if (const auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
-    SendPart(part->stream - 1, part->part, 100, nullptr);
+  } else if (const auto* control = std::get_if<WorkerAction::SendControl>(&action)) {
+    SendFragment(control->stream - 1, control->message, 100, nullptr);
   } else if (const auto* close = std::get_if<WorkerAction::CloseStream>(&action)) {
     Fail(fmt::format("worker {} closed a stream: {}", index, close->why.message()));
   } else if (const auto* open = std::get_if<WorkerAction::OpenWork>(&action)) {
@@ -157,16 +157,16 @@ void FleetWorld::PerformWorker(std::size_t index, WorkerAction::Any action) {
 
 void FleetWorld::SendBatch(const WorkerAction::SendBatch& action) {
   const BuildQueue::Task& task = action.batch.task;
-  v1::BatchPart part;
-  ToProto(task.at, part.mutable_at());
-  part.set_total_bytes(action.batch.bytes);
-  part.set_credit_used(action.batch.credit_used);
-  part.set_batches_sent(action.batch.batches_sent);
-  SendPart(action.stream - 1, part, action.batch.bytes, &task);
+  v1::BatchFragment fragment;
+  ToProto(task.at, fragment.mutable_at());
+  fragment.set_total_bytes(action.batch.bytes);
+  fragment.set_credit_used(action.batch.credit_used);
+  fragment.set_batches_sent(action.batch.batches_sent);
+  SendFragment(action.stream - 1, fragment, action.batch.bytes, &task);
 }
 
-void FleetWorld::SendPart(std::size_t link, const v1::BatchPart& part, std::uint64_t bytes,
-                          const BuildQueue::Task* task) {
+void FleetWorld::SendFragment(std::size_t link, const v1::BatchFragment& fragment,
+                              std::uint64_t bytes, const BuildQueue::Task* task) {
   BatchLink& stream = links_[link];
   FleetWorker& worker = workers_[stream.worker];
   const Time leaves = worker.out.Pass(timeline_.now(), bytes);
@@ -180,8 +180,8 @@ void FleetWorld::SendPart(std::size_t link, const v1::BatchPart& part, std::uint
   });
   std::optional<BuildQueue::Task> of_batch;
   if (task != nullptr) of_batch = *task;
-  timeline_.At(stream.last_arrival, [this, link, part, bytes, of_batch = std::move(of_batch)] {
-    OnPart(link, part, bytes, of_batch ? &*of_batch : nullptr);
+  timeline_.At(stream.last_arrival, [this, link, fragment, bytes, of_batch = std::move(of_batch)] {
+    OnFragment(link, fragment, bytes, of_batch ? &*of_batch : nullptr);
   });
 }
 

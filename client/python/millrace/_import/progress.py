@@ -64,18 +64,18 @@ class Progress:
         self._out.flush()
 
     def _text(self, now):
-        parts = [f"{self._examples:,} {self._unit}", f"{self._bytes / 1e6:,.1f} MB"]
+        texts = [f"{self._examples:,} {self._unit}", f"{self._bytes / 1e6:,.1f} MB"]
         first = self._first or (0, 0, 0)
         seconds = now - self._began
         if self.note:
-            parts.append(self.note)
+            texts.append(self.note)
         elif seconds > 0.2:
-            parts.append(f"{(self._examples - first[0]) / seconds:,.0f} {self._unit}/s")
-            parts.append(f"{(self._bytes - first[1]) / 1e6 / seconds:,.1f} MB/s")
+            texts.append(f"{(self._examples - first[0]) / seconds:,.0f} {self._unit}/s")
+            texts.append(f"{(self._bytes - first[1]) / 1e6 / seconds:,.1f} MB/s")
             if self._total and self._done > first[2]:
                 left = (self._total - self._done) * seconds / (self._done - first[2])
-                parts.append(f"{_time(left)} left")
-        return f"{self._verb} " + self._share() + ", ".join(parts)
+                texts.append(f"{_time(left)} left")
+        return f"{self._verb} " + self._share() + ", ".join(texts)
 
     def _share(self):
         if not self._total:

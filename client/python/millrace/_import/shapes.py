@@ -95,7 +95,7 @@ class Shapes:
     def source_line(self):
         """The `source` of a pipeline that reads the records, and why features are not in it, each
         as a text."""
-        parts, left_out, taken = [], [], {name for name in self.features if _WORD.fullmatch(name)}
+        entries, left_out, taken = [], [], {name for name in self.features if _WORD.fullmatch(name)}
         for name, feature in self.features.items():
             text, wrong = self._type(feature)
             if wrong is not None:
@@ -110,10 +110,10 @@ class Shapes:
             if "[" not in text and feature.examples < self.examples:
                 long.append("default: 0")
             short = len(long) == 1
-            parts.append(f"{word}: " + (_quoted(text) if short else f"{{{', '.join(long)}}}"))
+            entries.append(f"{word}: " + (_quoted(text) if short else f"{{{', '.join(long)}}}"))
         left_out += [f"{name}: is empty in every example" for name in sorted(self._empty)
                      if name not in self.features]
-        return f"source: {{records: {{{', '.join(parts)}}}}}", left_out
+        return f"source: {{records: {{{', '.join(entries)}}}}}", left_out
 
     def _type(self, feature):
         """The type as a pipeline writes it, and why there is none."""

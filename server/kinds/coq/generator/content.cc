@@ -196,12 +196,12 @@ class ContentBuilder {
   }
 
   void AddCluster(std::uint32_t first, std::uint32_t members) {
-    const std::uint32_t part = NodesLeft(first, members) / members;
+    const std::uint32_t share = NodesLeft(first, members) / members;
     const std::uint32_t end = first + members;
     terms_.SetSelf(first);
     for (std::uint32_t i = first; i < end; ++i) {
       // No term of a cluster is out of proportion, because all of them belong to one example.
-      const Reference term = terms_.Build(std::min(part, random_.HeavyTail(8, 100, 400)));
+      const Reference term = terms_.Build(std::min(share, random_.HeavyTail(8, 100, 400)));
       switch (table_.all[i].kind) {
         case DefinitionKind::kInductive:
           AddInductive(i, end, term);

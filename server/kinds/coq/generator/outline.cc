@@ -20,10 +20,10 @@ constexpr std::uint32_t kMaxWeight = 100;
 
 enum Purpose : std::uint64_t { kFile = 1, kWeight, kProofWeight, kDependencies };
 
-/// The part of `total` that belongs to the range [from, to) of `weight`. The parts of neighbouring
-/// ranges add up to `total`.
-std::uint64_t Part(std::uint64_t total, std::uint64_t from, std::uint64_t to,
-                   std::uint64_t weight) {
+/// The share of `total` that belongs to the range [from, to) of `weight`. The shares of
+/// neighbouring ranges add up to `total`.
+std::uint64_t ShareOf(std::uint64_t total, std::uint64_t from, std::uint64_t to,
+                      std::uint64_t weight) {
   __extension__ using Wide = unsigned __int128;
   if (weight == 0) return 0;
   return static_cast<std::uint64_t>(Wide{total} * to / weight - Wide{total} * from / weight);
@@ -73,7 +73,7 @@ void Outline::SpreadDefinitions(std::uint64_t definitions) {
   std::uint64_t before = 0;
   for (std::uint32_t i = 0; i < files(); ++i) {
     files_[i].definitions +=
-        static_cast<std::uint32_t>(Part(rest, before, before + weights[i], weight));
+        static_cast<std::uint32_t>(ShareOf(rest, before, before + weights[i], weight));
     before += weights[i];
   }
 }
@@ -100,8 +100,9 @@ void Outline::SpreadStatesAndNodes(std::uint64_t states, std::uint64_t nodes) {
     const std::uint64_t nodes_here =
         nodes_before + std::uint64_t{outline.definitions} * (2 + proofs[i]);
     outline.states =
-        static_cast<std::uint32_t>(Part(states, states_before, states_here, state_weight));
-    outline.nodes = static_cast<std::uint32_t>(Part(nodes, nodes_before, nodes_here, node_weight));
+        static_cast<std::uint32_t>(ShareOf(states, states_before, states_here, state_weight));
+    outline.nodes =
+        static_cast<std::uint32_t>(ShareOf(nodes, nodes_before, nodes_here, node_weight));
     outline.nodes = std::max(outline.nodes, outline.definitions + kAtoms);
     states_before = states_here;
     nodes_before = nodes_here;

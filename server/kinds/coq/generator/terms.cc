@@ -119,11 +119,11 @@ Reference TermBuilder::Bind(std::uint32_t size, NodeLabel label, EdgeLabel type,
 
 Reference TermBuilder::LetIn(std::uint32_t size) {
   const std::uint32_t node = graph_.Add(NodeLabel::LET_IN);
-  const std::uint32_t part = (size - 1) / 3;
-  const Reference type = Term(part / 2);
-  const Reference value = Term(part);
+  const std::uint32_t share = (size - 1) / 3;
+  const Reference type = Term(share / 2);
+  const Reference value = Term(share);
   binders_.push_back({node, kNone});
-  const Reference body = Term(size - 1 - part - part / 2);
+  const Reference body = Term(size - 1 - share - share / 2);
   binders_.pop_back();
   graph_.SetChildren(node, {{EdgeLabel::LET_IN_TYPE, type},
                             {EdgeLabel::LET_IN_DEF, value},
@@ -175,10 +175,10 @@ Reference TermBuilder::Fix(std::uint32_t size, bool inductive) {
     functions[i] = graph_.Add(function);
     binders_.push_back({functions[i], kNone});
   }
-  const std::uint32_t part = (size - 1 - count) / count;
+  const std::uint32_t share = (size - 1 - count) / count;
   for (std::uint32_t i = 0; i < count; ++i) {
-    const Reference type_term = Term(part / 5);
-    const Reference body_term = Term(part - part / 5);
+    const Reference type_term = Term(share / 5);
+    const Reference body_term = Term(share - share / 5);
     graph_.SetChildren(functions[i], {{type, type_term}, {body, body_term}});
   }
   binders_.resize(outside);

@@ -27,9 +27,9 @@ Result<std::uint64_t> BlobSpool::Put(FileBlob& blob) {
   const std::uint64_t place = end_.fetch_add(bytes);
   std::uint64_t at = place;
   Status status;
-  const auto write = [&](std::span<const std::byte> part) {
-    if (status.ok()) status = WriteAt(file_, part, at);
-    at += part.size();
+  const auto write = [&](std::span<const std::byte> array) {
+    if (status.ok()) status = WriteAt(file_, array, at);
+    at += array.size();
   };
   write(std::as_bytes(std::span(lengths)));
   blob.ForEachArray([&](const auto& array) { write(std::as_bytes(std::span(array))); });

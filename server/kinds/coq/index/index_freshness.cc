@@ -30,8 +30,8 @@ PlaceByName Places(const DatasetListing& listing) {
 }
 
 // Writes the present inodes, times and host into a complete copy of an index.
-Status PatchHostPart(const std::filesystem::path& file,
-                     const std::vector<HostFileRecord>& host_files) {
+Status PatchHostRecords(const std::filesystem::path& file,
+                        const std::vector<HostFileRecord>& host_files) {
   MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(file, O_RDWR));
   IndexHeader header;
   MILLRACE_RETURN_IF_ERROR(ReadAt(fd, std::as_writable_bytes(std::span(&header, 1)), 0));
@@ -145,7 +145,7 @@ Status RenewIndex(const DatasetIndex& index, const std::filesystem::path& from,
   std::filesystem::remove(temporary, error);
   std::filesystem::copy_file(from, temporary, std::filesystem::copy_options::none, error);
   Status status = error ? ErrnoStatus("cannot be copied from " + from.string(), error.value())
-                        : PatchHostPart(temporary, host_files);
+                        : PatchHostRecords(temporary, host_files);
   if (status.ok()) {
     std::filesystem::rename(temporary, to, error);
     if (!error) return SyncFolder(to.has_parent_path() ? to.parent_path() : ".");

@@ -22,12 +22,12 @@ Slice Together(Slice first, Slice last) {
 
 template <class T>
 std::vector<T> Copy(std::span<const T> all, Slice slice) {
-  const std::span<const T> part = Sub(all, slice);
-  return {part.begin(), part.end()};
+  const std::span<const T> values = Sub(all, slice);
+  return {values.begin(), values.end()};
 }
 
-/// The parts of the index's arrays that a file's records fill.
-struct FileParts {
+/// The slices of the index's arrays that a file's records fill.
+struct FileSlices {
   Slice required_files{};
   Slice steps{};
   Slice outcomes{};
@@ -36,7 +36,7 @@ struct FileParts {
   std::uint64_t first_argument = 0;
   std::uint64_t arguments = 0;
 
-  FileParts(const DatasetIndex& index, const FileRecord& file) {
+  FileSlices(const DatasetIndex& index, const FileRecord& file) {
     const auto definitions = Sub(index.definitions(), file.definitions);
     if (definitions.empty()) return;
     required_files =
@@ -89,7 +89,7 @@ bool IndexReuse::IsUnchanged(const std::filesystem::path& dir, std::uint32_t fil
   return HashesAsIndexed(dir, *index_, file).ok();
 }
 
-Slice IndexReuse::Steps(const FileRecord& file) const { return FileParts(*index_, file).steps; }
+Slice IndexReuse::Steps(const FileRecord& file) const { return FileSlices(*index_, file).steps; }
 
 std::uint32_t IndexReuse::NodesOfDependency(std::uint32_t file, std::size_t dependency) const {
   const auto dependencies = Sub(index_->dependency_files(), index_->files()[file].dependencies);
@@ -99,7 +99,7 @@ std::uint32_t IndexReuse::NodesOfDependency(std::uint32_t file, std::size_t depe
 Status IndexReuse::Summarize(std::uint32_t file, const NameTable& names,
                              FileSummary& summary) const {
   const FileRecord& record = index_->files()[file];
-  const FileParts parts(*index_, record);
+  const FileSlices slices(*index_, record);
   summary.digest = {record.digest_high, record.digest_low};
   summary.node_count = record.node_count;
   summary.edge_count = record.edge_count;
@@ -124,23 +124,23 @@ Status IndexReuse::Summarize(std::uint32_t file, const NameTable& names,
   for (const ClusterRecord& c : Sub(index_->clusters(), record.clusters)) {
     raise(bounds.max_cluster, c.members.count);
   }
-  for (const StepRecord& s : Sub(index_->steps(), parts.steps)) {
+  for (const StepRecord& s : Sub(index_->steps(), slices.steps)) {
     raise(bounds.max_step, s.step);
     raise(bounds.max_text_bytes, s.text.bytes);
   }
-  for (const OutcomeRecord& o : Sub(index_->outcomes(), parts.outcomes)) {
+  for (const OutcomeRecord& o : Sub(index_->outcomes(), slices.outcomes)) {
     raise(bounds.max_context, o.context_count);
     raise(bounds.max_arguments, o.argument_count);
     raise(bounds.max_text_bytes, o.text.bytes);
   }
   summary.counts = {.definitions = record.definitions.count,
                     .clusters = record.clusters.count,
-                    .steps = parts.steps.count,
-                    .outcomes = parts.outcomes.count,
-                    .required_files = parts.required_files.count,
+                    .steps = slices.steps.count,
+                    .outcomes = slices.outcomes.count,
+                    .required_files = slices.required_files.count,
                     .spine = record.spine.count,
-                    .context_nodes = parts.contexts,
-                    .arguments = parts.arguments,
+                    .context_nodes = slices.contexts,
+                    .arguments = slices.arguments,
                     .name_bytes = 0};
   for (const DefinitionRecord& d : Sub(index_->definitions(), record.definitions)) {
     summary.counts.name_bytes += index_->string(d.name).size();
@@ -176,7 +176,7 @@ void IndexReuse::SummarizeTactics(std::uint32_t file, FileSummary& summary) cons
 
 FileBlob IndexReuse::Blob(std::uint32_t file) const {
   const FileRecord& record = index_->files()[file];
-  const FileParts parts(*index_, record);
+  const FileSlices slices(*index_, record);
   const auto dependencies = Sub(index_->dependency_files(), record.dependencies);
   std::map<std::uint32_t, std::uint32_t> dependency_of;  // keys are FileIds
   for (std::uint32_t d = 0; d < dependencies.size(); ++d) {
@@ -198,8 +198,8 @@ FileBlob IndexReuse::Blob(std::uint32_t file) const {
     d.name = i;
     if (d.previous != kNone) d.previous -= record.definitions.first;
     d.cluster -= record.clusters.first;
-    d.required_files.first -= parts.required_files.first;
-    d.steps.first -= parts.steps.first;
+    d.required_files.first -= slices.required_files.first;
+    d.steps.first -= slices.steps.first;
   }
   blob.clusters = Copy(index_->clusters(), record.clusters);
   for (ClusterRecord& c : blob.clusters) {
@@ -207,21 +207,21 @@ FileBlob IndexReuse::Blob(std::uint32_t file) const {
     c.representative -= record.definitions.first;
     c.file = 0;
   }
-  blob.steps = Copy(index_->steps(), parts.steps);
+  blob.steps = Copy(index_->steps(), slices.steps);
   for (StepRecord& s : blob.steps) {
     s.definition -= record.definitions.first;
     s.tactic =
         tactics.try_emplace(s.tactic, static_cast<std::uint32_t>(tactics.size())).first->second;
-    s.outcomes.first -= parts.outcomes.first;
+    s.outcomes.first -= slices.outcomes.first;
   }
-  blob.outcomes = Copy(index_->outcomes(), parts.outcomes);
+  blob.outcomes = Copy(index_->outcomes(), slices.outcomes);
   for (OutcomeRecord& o : blob.outcomes) {
     to_dependency(o.root.file);
-    o.first_context -= parts.first_context;
-    o.first_argument -= parts.first_argument;
-    o.step -= parts.steps.first;
+    o.first_context -= slices.first_context;
+    o.first_argument -= slices.first_argument;
+    o.step -= slices.steps.first;
   }
-  blob.required_files = Copy(index_->required_files(), parts.required_files);
+  blob.required_files = Copy(index_->required_files(), slices.required_files);
   for (std::uint32_t& f : blob.required_files) to_dependency(f);
   blob.spine = Copy(index_->spines(), record.spine);
   // There are as many members as definitions, and they lie at the same places.
@@ -230,9 +230,9 @@ FileBlob IndexReuse::Blob(std::uint32_t file) const {
   for (auto* numbers : {&blob.spine, &blob.cluster_members, &blob.definitions_by_node}) {
     for (std::uint32_t& d : *numbers) d -= record.definitions.first;
   }
-  const auto contexts = Sub(index_->context_nodes(), parts.first_context, parts.contexts);
+  const auto contexts = Sub(index_->context_nodes(), slices.first_context, slices.contexts);
   blob.context_nodes.assign(contexts.begin(), contexts.end());
-  const auto arguments = Sub(index_->arguments(), parts.first_argument, parts.arguments);
+  const auto arguments = Sub(index_->arguments(), slices.first_argument, slices.arguments);
   blob.arguments.assign(arguments.begin(), arguments.end());
   for (auto* nodes : {&blob.context_nodes, &blob.arguments}) {
     for (NodeRef& node : *nodes) to_dependency(node.file);

@@ -9,12 +9,12 @@ namespace {
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool IsDigitOfName(char c) { return c >= '0' && c <= '9'; }
 
-std::vector<std::string> Parts(std::string_view name) {
-  std::vector<std::string> parts;
+std::vector<std::string> Words(std::string_view name) {
+  std::vector<std::string> words;
   while (true) {
     const std::size_t slash = name.find('/');
-    parts.emplace_back(name.substr(0, slash));
-    if (slash == std::string_view::npos) return parts;
+    words.emplace_back(name.substr(0, slash));
+    if (slash == std::string_view::npos) return words;
     name.remove_prefix(slash + 1);
   }
 }
@@ -26,16 +26,16 @@ std::optional<ArrayName> ParseArrayName(std::string_view name) {
   if (name == "indices") return ArrayName{ArrayRole::kIndices, "", ""};
   if (name == "edge_label") return ArrayName{ArrayRole::kEdgeLabel, "", ""};
   if (name == "node_label") return ArrayName{ArrayRole::kNodeLabel, "", ""};
-  const std::vector<std::string> parts = Parts(name);
-  if (!std::all_of(parts.begin(), parts.end(), IsWord)) return std::nullopt;
-  if (parts.size() == 2) {
-    if (parts[0] == "node_feature") return ArrayName{ArrayRole::kNodeFeature, "", parts[1]};
-    if (parts[0] == "edge_feature") return ArrayName{ArrayRole::kEdgeFeature, "", parts[1]};
-    if (parts[0] == "roots") return ArrayName{ArrayRole::kRoots, parts[1], ""};
-    if (parts[0] == "graphs") return ArrayName{ArrayRole::kGraphs, parts[1], ""};
+  const std::vector<std::string> words = Words(name);
+  if (!std::all_of(words.begin(), words.end(), IsWord)) return std::nullopt;
+  if (words.size() == 2) {
+    if (words[0] == "node_feature") return ArrayName{ArrayRole::kNodeFeature, "", words[1]};
+    if (words[0] == "edge_feature") return ArrayName{ArrayRole::kEdgeFeature, "", words[1]};
+    if (words[0] == "roots") return ArrayName{ArrayRole::kRoots, words[1], ""};
+    if (words[0] == "graphs") return ArrayName{ArrayRole::kGraphs, words[1], ""};
   }
-  if (parts.size() == 3 && parts[0] == "targets") {
-    return ArrayName{ArrayRole::kTargets, parts[1], parts[2]};
+  if (words.size() == 3 && words[0] == "targets") {
+    return ArrayName{ArrayRole::kTargets, words[1], words[2]};
   }
   return std::nullopt;
 }

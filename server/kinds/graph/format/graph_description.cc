@@ -78,13 +78,13 @@ Status CheckPath(std::string_view path) {
   if (path.front() == '/') return OkStatus();
   std::string_view rest = path;
   while (!rest.empty()) {
-    const std::string_view part = rest.substr(0, rest.find('/'));
-    if (part == "..") {
+    const std::string_view component = rest.substr(0, rest.find('/'));
+    if (component == "..") {
       return DataLoss(
           fmt::format("path: {} leads out of the folder; a file elsewhere needs an absolute path",
                       Quoted(path)));
     }
-    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    rest.remove_prefix(std::min(rest.size(), component.size() + 1));
   }
   return OkStatus();
 }

@@ -56,12 +56,12 @@ bool VerifiedFiles::Read(const std::filesystem::path& place) {
   if (!std::getline(in, line) || line != FirstLine()) return false;
   std::set<Line> lines;
   while (lines.size() < kMaxLines && std::getline(in, line)) {
-    std::istringstream parts(line);
+    std::istringstream fields(line);
     std::string hex;
     Line read;
-    parts >> hex >> std::get<1>(read) >> std::get<2>(read) >> std::get<3>(read);
+    fields >> hex >> std::get<1>(read) >> std::get<2>(read) >> std::get<3>(read);
     const Result<Digest128> digest = Digest128::FromHex(hex);
-    if (!parts || !digest.ok()) return false;
+    if (!fields || !digest.ok()) return false;
     std::get<0>(read) = *digest;
     lines.insert(read);
   }

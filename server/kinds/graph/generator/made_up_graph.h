@@ -36,10 +36,10 @@ class MadeUpGraph {
   std::uint64_t GraphBegin(std::uint64_t number) const;
 
  private:
-  enum Part : std::uint64_t { kDegree, kRow, kNodeLabel, kClass, kNodeFeature, kEdgeFeature };
+  enum Purpose : std::uint64_t { kDegree, kRow, kNodeLabel, kClass, kNodeFeature, kEdgeFeature };
 
-  Random Key(std::uint64_t number, Part part) const {
-    return Random(Mix(Mix(options_.seed, part), number));
+  Random Key(std::uint64_t number, Purpose purpose) const {
+    return Random(Mix(Mix(options_.seed, purpose), number));
   }
   /// A bijection of [0, n) that moves neighbours apart.
   static std::uint64_t Spread(std::uint64_t number, std::uint64_t n);

@@ -32,10 +32,10 @@ class RmatGraph {
   std::uint64_t Root(std::uint64_t row) const { return roots_(row); }
 
  private:
-  enum Part : std::uint64_t { kOrder, kRoots, kEdge, kTurn, kFeature, kShown, kSigns };
+  enum Purpose : std::uint64_t { kOrder, kRoots, kEdge, kTurn, kFeature, kShown, kSigns };
 
-  std::uint64_t Key(Part part, std::uint64_t number = 0) const {
-    return Mix(Mix(options_.seed, part), number);
+  std::uint64_t Key(Purpose purpose, std::uint64_t number = 0) const {
+    return Mix(Mix(options_.seed, purpose), number);
   }
   /// Draws an edge between places of the matrix.
   RmatEdge Draw(Random& random) const;

@@ -17,9 +17,9 @@
 
 namespace millrace {
 
-/// Whether a file holds records, by the last part of its name, large and small letters alike: it
-/// contains `tfrecord`, or it ends with .tfrec or with a number of shards such as -00003-of-00010.
-/// Copies (~, .tmp), indexes, checksums and texts with such names do not count.
+/// Whether a file holds records, by the last component of its name, large and small letters alike:
+/// it contains `tfrecord`, or it ends with .tfrec or with a number of shards such as
+/// -00003-of-00010. Copies (~, .tmp), indexes, checksums and texts with such names do not count.
 bool IsRecordsFile(std::string_view last);
 
 /// The journal of an import that has not ended. Files beside it are not a dataset yet.

@@ -39,8 +39,8 @@ TEST_CASE("computed tensors are the same on a device as on the host", "[device][
   const auto packed = test::PackRows(test::RandomRows(1, 7), test.received);
   for (const Delivery& delivery : {DeliveryOf({"twice", "part", "tokens", "s"}),
                                    DeliveryOf({"sf", "head"}), DeliveryOf({"flag"})}) {
-    for (std::size_t part = 0; part < 3; ++part) {
-      const RowRange rows = RowsOfPart(packed->examples(), part, 3);
+    for (std::size_t index = 0; index < 3; ++index) {
+      const RowRange rows = RowsOfMicroBatch(packed->examples(), index, 3);
       const auto delivered = test.device->Expand(packed, delivery, rows);
       REQUIRE(delivered.ok());
       BufferPool pool;
@@ -78,10 +78,10 @@ TEST_CASE("a device delivers what the host computes, whatever the program", "[de
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     const auto delivery = Delivery::Make(program.tensors, program.text, index_dtype);
     RC_ASSERT(delivery.ok());
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
-    for (std::size_t part = 0; part < parts; ++part) {
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t index = 0; index < micro; ++index) {
       CheckAsHost(test, program.packed, *delivery,
-                  RowsOfPart(program.packed->examples(), part, parts));
+                  RowsOfMicroBatch(program.packed->examples(), index, micro));
     }
   });
 }
@@ -89,20 +89,20 @@ TEST_CASE("a device delivers what the host computes, whatever the program", "[de
 TEST_CASE("a device pads graphs with computed tensors as the host, whatever the program",
           "[device][delivery][graph_padding]") {
   TestDevice test;
-  rc::prop("any program, any batch, any room, in parts", [&] {
+  rc::prop("any program, any batch, any room, in micro-batches", [&] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const test::ModelBatch model =
         test::WithEdgeValues(test::RandomGraphs(seed, *rc::gen::inRange(0, 12)));
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
     const test::RandomProgram program = test::MakeRandomProgram(
         seed, model, test.received, {.wrong_values = *rc::gen::arbitrary<bool>()});
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     const auto delivery =
-        test::PaddedDelivery(program, index_dtype, test::RoomForParts(model, parts));
+        test::PaddedDelivery(program, index_dtype, test::RoomForMicroBatches(model, micro));
     RC_ASSERT(delivery.ok());
-    for (std::size_t part = 0; part < parts; ++part) {
+    for (std::size_t index = 0; index < micro; ++index) {
       CheckAsHost(test, program.packed, *delivery,
-                  RowsOfPart(program.packed->examples(), part, parts));
+                  RowsOfMicroBatch(program.packed->examples(), index, micro));
     }
   });
 }
@@ -358,7 +358,7 @@ TEST_CASE("a trace names what the host computes beside a device", "[device][trac
   const auto clock = std::make_shared<SystemClock>();
   Tracer tracer(clock);
   TestDevice test;
-  client::Prefetcher prefetcher(test.device, /*parts=*/2, {}, tracer, [] {});
+  client::Prefetcher prefetcher(test.device, /*micro=*/2, {}, tracer, [] {});
   const auto packed = test::PackRows(test::RandomRows(1, 7), test.received);
   const auto operations = [&](const Delivery& delivery) {
     prefetcher.SetDelivery(delivery);

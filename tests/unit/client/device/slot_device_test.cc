@@ -39,13 +39,13 @@ std::vector<std::byte> HostBytes(const PackedBatch& packed) {
 
 TEST_CASE("a device delivers the same bytes as the host", "[device]") {
   TestDevice test;
-  rc::prop("all batches, in parts too", [&] {
+  rc::prop("all batches, in micro-batches too", [&] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const auto packed = RandomPacked(seed, *rc::gen::inRange(0, 24), test.received);
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
-    for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t index = 0; index < micro; ++index) {
+      const RowRange rows = RowsOfMicroBatch(packed->examples(), index, micro);
       const auto delivered = test.device->Expand(packed, index_dtype, rows);
       if (!delivered.ok()) RC_FAIL(delivered.status().ToString());
       BufferPool pool;
@@ -66,13 +66,13 @@ TEST_CASE("a device delivers the same bytes as the host", "[device]") {
 
 TEST_CASE("a device pads graphs as the host does", "[device][graph_padding]") {
   TestDevice test;
-  rc::prop("any batch, in parts too", [&] {
+  rc::prop("any batch, in micro-batches too", [&] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const test::ModelBatch model = test::RandomGraphs(seed, *rc::gen::inRange(0, 16));
     const auto packed = test::Pack(model, test.received);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
-    for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t index = 0; index < micro; ++index) {
+      const RowRange rows = RowsOfMicroBatch(packed->examples(), index, micro);
       const GraphCounts own = test::CountsOf(model, rows);
       const GraphPad pad{static_cast<std::uint32_t>(own.nodes) + *rc::gen::inRange(1u, 99u),
                          static_cast<std::uint32_t>(own.edges) + *rc::gen::inRange(0u, 99u),
@@ -107,16 +107,16 @@ TEST_CASE("a device says as the host does that a batch does not fit", "[device][
   CHECK(failed == Expand(*packed, delivery, pool, all).status());
 }
 
-TEST_CASE("the parts of a batch are copied to the device once", "[device]") {
+TEST_CASE("the micro-batches of a batch are copied to the device once", "[device]") {
   TestDevice test;
   const auto packed = RandomPacked(3, 20, test.received);
-  for (std::size_t part = 0; part < 3; ++part) {
-    const RowRange rows = RowsOfPart(packed->examples(), part, 3);
+  for (std::size_t index = 0; index < 3; ++index) {
+    const RowRange rows = RowsOfMicroBatch(packed->examples(), index, 3);
     REQUIRE(test.device->Expand(packed, DType::kInt32, rows).ok());
   }
   const HostAccelerator::Counts counts = test.accelerator->counts();
   CHECK(counts.launches == 3);
-  CHECK(counts.copies == 1 + 3);  // one copy of the batch, and the tasks of each part
+  CHECK(counts.copies == 1 + 3);  // one copy of the batch, and the tasks of each micro-batch
 }
 
 TEST_CASE("a slot is written to again only after what a consumer has queued", "[device][slots]") {
@@ -331,8 +331,8 @@ TEST_CASE("a session delivers through a device, from pinned memory", "[device][s
     auto batch = session->Next();
     if (!batch.ok()) FAIL(batch.status().ToString());
     if (!batch->has_value()) break;
-    for (std::uint32_t part = 0; part < (**batch).parts(); ++part) {
-      const Batch shown = (**batch).Part(part);
+    for (std::uint32_t index = 0; index < (**batch).parts(); ++index) {
+      const Batch shown = (**batch).Part(index);
       for (std::size_t i = 0; i < shown.examples(); ++i) {
         CHECK(shown.Find("number")->ValueAt(i) == next++);
       }

@@ -5,9 +5,10 @@
 namespace millrace {
 namespace {
 
-std::size_t CountOf(const std::string& text, const std::string& part) {
+std::size_t CountOf(const std::string& text, const std::string& phrase) {
   std::size_t count = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+  for (std::size_t at = text.find(phrase); at != std::string::npos;
+       at = text.find(phrase, at + 1)) {
     ++count;
   }
   return count;

@@ -26,9 +26,9 @@ using test::DeviceRun;
 using test::FirstDifference;
 using test::SameBytes;
 
-/// Runs a random program in parts; gives the number of tasks that the device had.
+/// Runs a random program in micro-batches; gives the number of tasks that the device had.
 std::size_t CheckProgram(std::uint64_t seed, std::size_t graphs, DType index_dtype,
-                         std::size_t parts) {
+                         std::size_t micro) {
   test::RandomProgramOptions options;
   options.rows = graphs;
   options.host_operations = seed % 3 == 0;
@@ -37,8 +37,8 @@ std::size_t CheckProgram(std::uint64_t seed, std::size_t graphs, DType index_dty
   const auto delivery = Delivery::Make(program.tensors, program.text, index_dtype);
   RC_ASSERT(delivery.ok());
   std::size_t tasks = 0;
-  for (std::size_t part = 0; part < parts; ++part) {
-    const RowRange rows = RowsOfPart(program.packed->examples(), part, parts);
+  for (std::size_t index = 0; index < micro; ++index) {
+    const RowRange rows = RowsOfMicroBatch(program.packed->examples(), index, micro);
     const auto compared = test::CompareWithHost(*program.packed, *delivery, rows);
     RC_TAG(compared.host.ok() ? "good" : "wrong values");
     if (!compared.difference.empty()) {
@@ -56,9 +56,9 @@ TEST_CASE("the compute kernel writes the same bytes as a program on the host",
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const auto graphs = *rc::gen::inRange<std::size_t>(0, 12);
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
     for (std::uint64_t more = 0; more < 3; ++more) {
-      tasks += CheckProgram(seed + more, graphs, index_dtype, parts);
+      tasks += CheckProgram(seed + more, graphs, index_dtype, micro);
     }
   });
   CHECK(tasks > 500);

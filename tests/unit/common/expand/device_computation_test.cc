@@ -49,21 +49,21 @@ TEST_CASE("a device and its host fill rows of padding as the host alone does",
           "[compute][kernel][graph_padding]") {
   std::size_t mixed = 0;    // device and host both had work, and no value was wrong
   std::size_t refused = 0;  // a value was wrong, or the batch did not fit
-  rc::prop("any program, any batch, any room, in parts", [&] {
+  rc::prop("any program, any batch, any room, in micro-batches", [&] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const test::ModelBatch model =
         test::WithEdgeValues(test::RandomGraphs(seed, *rc::gen::inRange(0, 12)));
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
-    const GraphPad pad = test::RoomForParts(model, parts);
+    const GraphPad pad = test::RoomForMicroBatches(model, micro);
     BufferPool pool;
     for (std::uint64_t more = 0; more < 3; ++more) {
       const test::RandomProgram program = test::MakeRandomProgram(
           seed + more, model, pool, {.wrong_values = *rc::gen::arbitrary<bool>()});
       const auto delivery = test::PaddedDelivery(program, index_dtype, pad);
       RC_ASSERT(delivery.ok());
-      for (std::size_t part = 0; part < parts; ++part) {
-        const RowRange rows = RowsOfPart(program.packed->examples(), part, parts);
+      for (std::size_t index = 0; index < micro; ++index) {
+        const RowRange rows = RowsOfMicroBatch(program.packed->examples(), index, micro);
         const auto compared = test::CompareWithHost(*program.packed, *delivery, rows);
         if (!compared.difference.empty()) {
           RC_FAIL(compared.difference + "\n" + test::Describe(program));
@@ -146,7 +146,7 @@ TEST_CASE("tensors of a merged batch are computed by graph, node, edge and examp
 class Told final : public ProgramObserver {
  public:
   explicit Told(std::vector<std::string> names) : names_(std::move(names)) {}
-  void OnPart(std::size_t part) override { said.push_back(names_.at(part)); }
+  void OnPhase(std::size_t phase) override { said.push_back(names_.at(phase)); }
   void OnEnd() override { said.emplace_back("end"); }
 
   std::vector<std::string> said;
@@ -160,7 +160,7 @@ TEST_CASE("an observer is told of what the host computes beside a device", "[com
   const auto packed = test::PackRows(test::RandomRows(1, 6), pool);
   const auto told = [&](std::vector<std::string> outputs) {
     const Delivery delivery = ComputedDelivery(test::DeliveryDefinitions(), std::move(outputs));
-    Told observer(DeviceComputation(*delivery.computation()).host_parts());
+    Told observer(DeviceComputation(*delivery.computation()).host_phases());
     const auto layout = LayOutExpanded(*packed, delivery.WatchedBy(&observer)).value();
     DeviceRun run(*packed, layout);
     REQUIRE(run.Run().ok());

@@ -54,7 +54,7 @@ class Run {
 };
 
 TEST_CASE("the kernel writes the same bytes as the host's expansion", "[expand][kernel]") {
-  rc::prop("all symmetrizations, dtypes, branches, parts", [] {
+  rc::prop("all symmetrizations, dtypes, branches, micro-batches", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(0, 40));
     const bool merged = *rc::gen::arbitrary<bool>();
@@ -62,9 +62,9 @@ TEST_CASE("the kernel writes the same bytes as the host's expansion", "[expand][
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
     BufferPool pool;
     const auto packed = test::Pack(model, pool);
-    const auto parts = merged ? 1 : *rc::gen::inRange<std::size_t>(1, 4);
-    for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
+    const auto micro = merged ? 1 : *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t index = 0; index < micro; ++index) {
+      const RowRange rows = RowsOfMicroBatch(packed->examples(), index, micro);
       const auto expected = Expand(*packed, index_dtype, pool, rows);
       RC_ASSERT(expected.ok());
       const auto layout = LayOutExpanded(*packed, index_dtype, rows);

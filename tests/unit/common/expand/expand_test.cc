@@ -148,20 +148,20 @@ TEST_CASE("expand(pack(batch)) is what the page on reference semantics says", "[
   });
 }
 
-TEST_CASE("the parts of a batch are what its examples alone would be", "[expand]") {
-  rc::prop("all symmetrizations, dtypes, branches, numbers of parts", [] {
+TEST_CASE("the micro-batches of a batch are what its examples alone would be", "[expand]") {
+  rc::prop("all symmetrizations, dtypes, branches, numbers of micro-batches", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const ModelBatch model = test::RandomBatch(seed, *rc::gen::inRange(0, 24));
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 30);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 30);
     BufferPool pool;
     const auto packed = test::Pack(model, pool);
     std::size_t seen = 0;
     std::size_t dropped = 0;
-    for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
+    for (std::size_t index = 0; index < micro; ++index) {
+      const RowRange rows = RowsOfMicroBatch(packed->examples(), index, micro);
       RC_ASSERT(rows.first == seen);
-      RC_ASSERT(rows.count <= packed->examples() / parts + 1);
+      RC_ASSERT(rows.count <= packed->examples() / micro + 1);
       seen += rows.count;
       ModelBatch alone = model;
       const auto first = model.examples.begin() + static_cast<std::ptrdiff_t>(rows.first);
@@ -341,12 +341,13 @@ TEST_CASE("references that leave the graph of a merged batch are data loss", "[e
         "tensor edge_label, in the batch's graph: edge 4 has label 2, but there are 2");
 }
 
-TEST_CASE("a merged batch has no parts", "[expand]") {
+TEST_CASE("a merged batch has no micro-batches", "[expand]") {
   BufferPool pool;
   const auto packed = test::Pack(test::Merged(TwoGraphs(Symmetrization::kDirected, false)), pool);
-  CHECK(Expand(*packed, DType::kInt32, pool, RowsOfPart(2, 0, 1)).ok());
-  for (const std::size_t part : {0, 1}) {
-    const Status status = Expand(*packed, DType::kInt32, pool, RowsOfPart(2, part, 2)).status();
+  CHECK(Expand(*packed, DType::kInt32, pool, RowsOfMicroBatch(2, 0, 1)).ok());
+  for (const std::size_t index : {0, 1}) {
+    const Status status =
+        Expand(*packed, DType::kInt32, pool, RowsOfMicroBatch(2, index, 2)).status();
     CHECK(status.code() == StatusCode::kFailedPrecondition);
     CHECK(status.message() ==
           "the batch is one graph, which cannot be cut into parts: open the session with micro=1, "

@@ -111,7 +111,7 @@ GraphPad RoomFor(const GraphCounts& counts) {
 }
 
 TEST_CASE("a padded batch is the batch, and after it what the page says", "[graph_padding]") {
-  rc::prop("any batch, any room, any part, computed tensors too", [] {
+  rc::prop("any batch, any room, any micro-batch, computed tensors too", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const ModelBatch model = test::RandomGraphs(seed, *rc::gen::inRange(0, 16));
     const DType index_dtype = *rc::gen::element(DType::kInt32, DType::kInt64);
@@ -122,9 +122,9 @@ TEST_CASE("a padded batch is the batch, and after it what the page says", "[grap
       std::memset((*dirty)->data(), 0xff, (*dirty)->capacity());
     }
     const auto packed = test::Pack(model, pool);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 5);
-    for (std::size_t part = 0; part < parts; ++part) {
-      const RowRange rows = RowsOfPart(packed->examples(), part, parts);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 5);
+    for (std::size_t index = 0; index < micro; ++index) {
+      const RowRange rows = RowsOfMicroBatch(packed->examples(), index, micro);
       const GraphCounts counts = CountsOf(model, rows);
       const GraphPad pad = RoomFor(counts);
       const auto plain = Expand(
@@ -158,13 +158,13 @@ TEST_CASE("a merged batch is not padded, whoever made it", "[graph_padding]") {
 }
 
 TEST_CASE("the kernel pads with the same bytes as the host", "[graph_padding][kernel]") {
-  rc::prop("any batch, any room, any part", [] {
+  rc::prop("any batch, any room, any micro-batch", [] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const ModelBatch model = test::RandomGraphs(seed, *rc::gen::inRange(0, 24));
     BufferPool pool;
     const auto packed = test::Pack(model, pool);
-    const auto parts = *rc::gen::inRange<std::size_t>(1, 4);
-    const RowRange rows = RowsOfPart(packed->examples(), parts - 1, parts);
+    const auto micro = *rc::gen::inRange<std::size_t>(1, 4);
+    const RowRange rows = RowsOfMicroBatch(packed->examples(), micro - 1, micro);
     GraphPad pad = RoomFor(CountsOf(model, rows));
     if (*rc::gen::arbitrary<bool>()) pad.edges += 10'000;  // several tiles
     const Delivery delivery =
@@ -287,12 +287,12 @@ TEST_CASE("a batch that does not fit is an error with its size and what to do", 
   CHECK_THAT(PaddingRefusal({6, 14, 3}).message(),
              Catch::Contains("and there is room for 5 nodes, 14"));
   CHECK_THAT(PaddingRefusal({6, 15, 2}).message(), Catch::Contains("15 edges and 1 graphs beside"));
-  // One of its parts.
+  // One of its micro-batches.
   CHECK(PaddingRefusal({3, 6, 2}, RowRange{0, 1}).ok());
   CHECK_THAT(PaddingRefusal({3, 6, 2}, RowRange{1, 1}).message(),
              Catch::StartsWith("pad.graph: the batch of epoch 3 from place 512 on (rows 1 to 1 of "
                                "it) does not fit: it has 3 nodes, 9 edges and 1 graphs"));
-  // A part without examples is padding alone.
+  // A micro-batch without examples is padding alone.
   CHECK(PaddingRefusal({1, 0, 1}, RowRange{2, 0}).ok());
 }
 

@@ -91,11 +91,12 @@ inline GraphCounts CountsOf(const ModelBatch& batch, RowRange rows) {
   return counts;
 }
 
-/// The most nodes, edges and graphs that a part has, if the batch is cut into `parts`.
-inline GraphCounts MostOfParts(const ModelBatch& batch, std::size_t parts) {
+/// The most nodes, edges and graphs that a micro-batch has, if there are `micro` of them.
+inline GraphCounts MostOfMicroBatches(const ModelBatch& batch, std::size_t micro) {
   GraphCounts most;
-  for (std::size_t part = 0; part < parts; ++part) {
-    const GraphCounts counts = CountsOf(batch, RowsOfPart(batch.examples.size(), part, parts));
+  for (std::size_t index = 0; index < micro; ++index) {
+    const GraphCounts counts =
+        CountsOf(batch, RowsOfMicroBatch(batch.examples.size(), index, micro));
     most.nodes = std::max(most.nodes, counts.nodes);
     most.edges = std::max(most.edges, counts.edges);
     most.graphs = std::max(most.graphs, counts.graphs);
@@ -103,9 +104,9 @@ inline GraphCounts MostOfParts(const ModelBatch& batch, std::size_t parts) {
   return most;
 }
 
-/// Random numbers for pad.graph that have room for every part of a batch, with a few exceptions.
-inline GraphPad RoomForParts(const ModelBatch& batch, std::size_t parts) {
-  const GraphCounts most = MostOfParts(batch, parts);
+/// Random numbers for pad.graph that have room for every micro-batch, with a few exceptions.
+inline GraphPad RoomForMicroBatches(const ModelBatch& batch, std::size_t micro) {
+  const GraphCounts most = MostOfMicroBatches(batch, micro);
   GraphPad pad{static_cast<std::uint32_t>(most.nodes) + *rc::gen::inRange(1u, 99u),
                static_cast<std::uint32_t>(most.edges) + *rc::gen::inRange(0u, 99u),
                static_cast<std::uint32_t>(most.graphs) + *rc::gen::inRange(1u, 9u)};

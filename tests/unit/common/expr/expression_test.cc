@@ -396,9 +396,9 @@ TEST_CASE("errors name the column and what is wrong", "[expr]") {
 TEST_CASE("long and deeply nested texts are refused", "[expr]") {
   CHECK(Error(std::string(Expression::kMaxLength + 1, ' ')) ==
         "column 8193: the expression is longer than 8192 bytes");
-  for (const std::string part : {"(", "-", "!", "abs(", "1?", "1?1:"}) {
+  for (const std::string opening : {"(", "-", "!", "abs(", "1?", "1?1:"}) {
     std::string text;
-    while (text.size() + part.size() < Expression::kMaxLength) text += part;
+    while (text.size() + opening.size() < Expression::kMaxLength) text += opening;
     CHECK_THAT(Error(text), Catch::Contains("nested deeper than 200"));
   }
   std::string sum = "1";

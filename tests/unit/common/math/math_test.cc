@@ -66,10 +66,10 @@ std::vector<double> Inputs(const Function& function) {
       22,        -22.5, 0x1p20,    0x1p1023,   0x1.fffffp19, 0x1.8p52,  -0x1p-30,   1e300};
   for (int i = 0; i < 20000; ++i) {
     inputs.push_back(math::internal::FromBits(random()));
-    const double part = static_cast<double>(random()) * 0x1p-64;
-    inputs.push_back(function.low + (function.high - function.low) * part);
-    inputs.push_back(part * 2 - 1);
-    inputs.push_back(1 + (part - 0.5) * 0x1p-10);
+    const double fraction = static_cast<double>(random()) * 0x1p-64;
+    inputs.push_back(function.low + (function.high - function.low) * fraction);
+    inputs.push_back(fraction * 2 - 1);
+    inputs.push_back(1 + (fraction - 0.5) * 0x1p-10);
   }
   return inputs;
 }

@@ -505,12 +505,12 @@ TEST_CASE("a large output, which is written past the caches, is that of its rows
     };
     const test::Tensor whole = run(in);
     REQUIRE(whole.bytes > 1 << 20);
-    std::vector<std::uint8_t> parts;
+    std::vector<std::uint8_t> joined;
     for (std::size_t row = 0; row < rows; ++row) {
-      const std::vector<std::uint8_t> part = run(RowOf(in, row)).Values<std::uint8_t>();
-      parts.insert(parts.end(), part.begin(), part.end());
+      const std::vector<std::uint8_t> values = run(RowOf(in, row)).Values<std::uint8_t>();
+      joined.insert(joined.end(), values.begin(), values.end());
     }
-    CHECK(whole.Values<std::uint8_t>() == parts);
+    CHECK(whole.Values<std::uint8_t>() == joined);
   };
   const auto float32 = std::string("float32");
   for (const ParamNumber offset : {ParamNumber(std::int64_t{0}), ParamNumber(0.25)}) {

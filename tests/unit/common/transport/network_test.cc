@@ -83,9 +83,9 @@ TEST_CASE("an endpoint that shuts down refuses streams as unavailable", "[networ
   CHECK(client->WaitClosed()->code() == StatusCode::kUnavailable);
 }
 
-TEST_CASE("batch parts of the largest size arrive with their data", "[network]") {
+TEST_CASE("batch fragments of the largest size arrive with their data", "[network]") {
   Network network(AnyNetwork());
-  auto client = std::make_shared<Recorder<IncomingPart>>();
+  auto client = std::make_shared<Recorder<IncomingFragment>>();
   auto up = network.connector->StreamBatches(network.batch_address, client);
   v1::WantList wants;
   wants.set_fingerprint("f");
@@ -94,20 +94,20 @@ TEST_CASE("batch parts of the largest size arrive with their data", "[network]")
   REQUIRE(server.stream);
   CHECK(server.recorder->Next()->fingerprint() == "f");
 
-  auto data = std::make_shared<std::vector<std::byte>>(wire::kMaxPartBytes);
+  auto data = std::make_shared<std::vector<std::byte>>(wire::kMaxFragmentBytes);
   for (std::size_t i = 0; i < data->size(); ++i) (*data)[i] = static_cast<std::byte>(i % 251);
   for (int i = 0; i < 3; ++i) {
-    OutgoingPart out;
-    out.part.set_offset(static_cast<std::uint64_t>(i));
+    OutgoingFragment out;
+    out.message.set_offset(static_cast<std::uint64_t>(i));
     out.data = *data;
     out.owner = data;
     server.stream->Write(std::move(out));
     REQUIRE(server.recorder->WaitForWrites(i + 1));
-    auto part = client->Next();
-    REQUIRE(part.has_value());
-    CHECK(part->part.offset() == static_cast<std::uint64_t>(i));
-    std::vector<std::byte> gathered(part->data_bytes());
-    wire::GatherInto(*part, gathered);
+    auto fragment = client->Next();
+    REQUIRE(fragment.has_value());
+    CHECK(fragment->message.offset() == static_cast<std::uint64_t>(i));
+    std::vector<std::byte> gathered(fragment->data_bytes());
+    wire::GatherInto(*fragment, gathered);
     CHECK(gathered == *data);
   }
 }
@@ -129,9 +129,9 @@ TEST_CASE("static tables are fetched whole and held against their digest", "[net
             .code() == StatusCode::kNotFound);
 }
 
-TEST_CASE("a column of several parts comes whole", "[network]") {
+TEST_CASE("a column of several fragments comes whole", "[network]") {
   Network network(AnyNetwork());
-  network.dispatcher->column.resize(wire::kMaxPartBytes * 2 + 5);
+  network.dispatcher->column.resize(wire::kMaxFragmentBytes * 2 + 5);
   for (std::size_t i = 0; i < network.dispatcher->column.size(); ++i) {
     network.dispatcher->column[i] = static_cast<char>(i * 11);
   }

@@ -167,7 +167,7 @@ class TestDispatcher : public DispatcherEndpoint {
 class TestWorker final : public WorkerEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer&) override {
     return streams.Accept(std::move(stream));
   }
   Result<StaticBytes> OnGetStatic(const std::string& fingerprint, const Peer&) override {
@@ -176,7 +176,7 @@ class TestWorker final : public WorkerEndpoint {
   }
 
   StaticBytes tables;
-  AcceptQueue<v1::WantList, OutgoingPart> streams;
+  AcceptQueue<v1::WantList, OutgoingFragment> streams;
 };
 
 }  // namespace millrace::test

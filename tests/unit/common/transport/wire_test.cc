@@ -17,12 +17,12 @@ std::vector<std::byte> Bytes(std::size_t n) {
   return bytes;
 }
 
-OutgoingPart MakePart(std::span<const std::byte> data, std::shared_ptr<const void> owner) {
-  OutgoingPart out;
-  out.part.mutable_at()->set_epoch(7);
-  out.part.mutable_at()->set_example(512);
-  out.part.set_total_bytes(data.size());
-  out.part.set_digest("0123456789abcdef");
+OutgoingFragment MakeFragment(std::span<const std::byte> data, std::shared_ptr<const void> owner) {
+  OutgoingFragment out;
+  out.message.mutable_at()->set_epoch(7);
+  out.message.mutable_at()->set_example(512);
+  out.message.set_total_bytes(data.size());
+  out.message.set_digest("0123456789abcdef");
   out.data = data;
   out.owner = std::move(owner);
   return out;
@@ -47,29 +47,31 @@ std::string Flat(const grpc::ByteBuffer& buffer) {
   return flat;
 }
 
-TEST_CASE("a part is sent from where it lies and arrives whole, however it is sliced", "[wire]") {
+TEST_CASE("a fragment is sent from where it lies and arrives whole, however it is sliced",
+          "[wire]") {
   rc::prop("round trip", [] {
     const auto size = *rc::gen::inRange<std::size_t>(0, 5000);
     const auto slice = *rc::gen::inRange<std::size_t>(1, 700);
     auto data = std::make_shared<std::vector<std::byte>>(Bytes(size));
-    grpc::ByteBuffer sent = wire::EncodePart(MakePart(*data, data));
+    grpc::ByteBuffer sent = wire::EncodeFragment(MakeFragment(*data, data));
     grpc::ByteBuffer received = Reslice(Flat(sent), slice);
-    Result<IncomingPart> part = wire::DecodePart(received);
-    RC_ASSERT(part.ok());
-    RC_ASSERT(part->part.at().example() == 512u);
-    RC_ASSERT(part->part.digest() == "0123456789abcdef");
-    RC_ASSERT(part->data_bytes() == size);
+    Result<IncomingFragment> fragment = wire::DecodeFragment(received);
+    RC_ASSERT(fragment.ok());
+    RC_ASSERT(fragment->message.at().example() == 512u);
+    RC_ASSERT(fragment->message.digest() == "0123456789abcdef");
+    RC_ASSERT(fragment->data_bytes() == size);
     std::vector<std::byte> gathered(size);
-    wire::GatherInto(*part, gathered);
+    wire::GatherInto(*fragment, gathered);
     RC_ASSERT(gathered == *data);
   });
 }
 
-TEST_CASE("encoding a part copies no data and keeps its owner until the buffer is gone", "[wire]") {
+TEST_CASE("encoding a fragment copies no data and keeps its owner until the buffer is gone",
+          "[wire]") {
   auto data = std::make_shared<std::vector<std::byte>>(Bytes(1 << 20));
   const std::byte* where = data->data();
   {
-    grpc::ByteBuffer buffer = wire::EncodePart(MakePart(*data, data));
+    grpc::ByteBuffer buffer = wire::EncodeFragment(MakeFragment(*data, data));
     CHECK(data.use_count() == 2);
     std::vector<grpc::Slice> slices;
     REQUIRE(buffer.Dump(&slices).ok());
@@ -79,35 +81,35 @@ TEST_CASE("encoding a part copies no data and keeps its owner until the buffer i
   CHECK(data.use_count() == 1);
 }
 
-TEST_CASE("a part whose data are cut short or not last is refused", "[wire]") {
+TEST_CASE("a fragment whose data are cut short or not last is refused", "[wire]") {
   auto data = std::make_shared<std::vector<std::byte>>(Bytes(100));
-  const std::string good = Flat(wire::EncodePart(MakePart(*data, data)));
+  const std::string good = Flat(wire::EncodeFragment(MakeFragment(*data, data)));
   for (std::size_t length = 0; length < good.size(); ++length) {
     grpc::ByteBuffer cut = Reslice(good.substr(0, length), 64);
-    Result<IncomingPart> part = wire::DecodePart(cut);
+    Result<IncomingFragment> fragment = wire::DecodeFragment(cut);
     // If the cut lies between two fields, the message is still valid, but it has no data.
-    if (part.ok()) CHECK(part->data_bytes() == 0);
+    if (fragment.ok()) CHECK(fragment->data_bytes() == 0);
   }
   grpc::ByteBuffer more = Reslice(good + std::string("\x08\x01", 2), 64);
-  CHECK(wire::DecodePart(more).status().code() == StatusCode::kInvalidArgument);
+  CHECK(wire::DecodeFragment(more).status().code() == StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("flipped bytes of a part's head never crash the decoder", "[wire]") {
+TEST_CASE("flipped bytes of a fragment's head never crash the decoder", "[wire]") {
   auto data = std::make_shared<std::vector<std::byte>>(Bytes(50));
-  const std::string good = Flat(wire::EncodePart(MakePart(*data, data)));
+  const std::string good = Flat(wire::EncodeFragment(MakeFragment(*data, data)));
   int refused = 0;
   for (std::size_t i = 0; i < good.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string bad = good;
       bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
       grpc::ByteBuffer buffer = Reslice(bad, 33);
-      Result<IncomingPart> part = wire::DecodePart(buffer);
-      if (!part.ok()) {
+      Result<IncomingFragment> fragment = wire::DecodeFragment(buffer);
+      if (!fragment.ok()) {
         ++refused;
         continue;
       }
-      std::vector<std::byte> gathered(part->data_bytes());
-      wire::GatherInto(*part, gathered);
+      std::vector<std::byte> gathered(fragment->data_bytes());
+      wire::GatherInto(*fragment, gathered);
     }
   }
   CHECK(refused > 0);

@@ -16,32 +16,33 @@
 namespace millrace {
 namespace {
 
-std::vector<std::string> Parts(const std::string& name) {
-  std::vector<std::string> parts(1);
+std::vector<std::string> Components(const std::string& name) {
+  std::vector<std::string> components(1);
   for (const char c : name) {
     if (c == '/') {
-      parts.emplace_back();
+      components.emplace_back();
     } else {
-      parts.back() += c;
+      components.back() += c;
     }
   }
-  return parts;
+  return components;
 }
 
 bool PlainLess(const std::string& a, const std::string& b) {
   const auto bytes = [](const std::string& s) {
-    std::vector<std::vector<unsigned char>> parts;
-    for (const std::string& part : Parts(s)) parts.emplace_back(part.begin(), part.end());
-    return parts;
+    std::vector<std::vector<unsigned char>> components;
+    for (const std::string& component : Components(s))
+      components.emplace_back(component.begin(), component.end());
+    return components;
   };
   return bytes(a) < bytes(b);
 }
 
-TEST_CASE("names compare as path parts", "[order]") {
+TEST_CASE("names compare as path components", "[order]") {
   CHECK(NameLess("a/c1/d.bin", "a/c1.bin"));
   CHECK(NameLess("a/b.bin", "a/c.bin"));
   CHECK(NameLess("a.bin", "a/b.bin") == PlainLess("a.bin", "a/b.bin"));
-  rc::prop("names compare as lists of parts do", [] {
+  rc::prop("names compare as lists of components do", [] {
     const auto name = rc::gen::container<std::string>(rc::gen::elementOf(std::string("ab/.\x80")));
     const std::string a = *name;
     const std::string b = *name;
@@ -61,7 +62,7 @@ TEST_CASE("a file is found by its suffix, which is not all of its name", "[order
   CHECK(ListDataset(dir.path())->names == std::vector<std::string>{"c/bin/d.bin"});
 }
 
-TEST_CASE("nothing with a part that begins with a dot is of a dataset", "[order]") {
+TEST_CASE("nothing with a component that begins with a dot is of a dataset", "[order]") {
   const test::TempDir dir;
   for (const char* const folder : {".millrace.columns", "a/.git"}) {
     std::filesystem::create_directories(dir / folder);

@@ -101,16 +101,16 @@ TEST_CASE("the bound is that of the value that buckets go by, also if rows are m
   CHECK(extents == std::set<std::uint64_t>{70, 90});
 }
 
-TEST_CASE("parts of a batch have the bound of the whole batch", "[plan][bucket][pad]") {
+TEST_CASE("micro-batches of a batch have the bound of the whole batch", "[plan][bucket][pad]") {
   BoundPlans plans(OneToSixty());
   const auto plan =
       plans.MustCompile(kToBound + "batch: {bucket: {by: run.length, bounds: [80], size: 6}}\n");
   const auto batch = UnitsOf(*plan, 0).front();
-  for (std::size_t part = 0; part < 4; ++part) {
-    CHECK(plans.ExtentIn(*plan, *batch, RowsOfPart(batch->examples(), part, 4)) == 80);
+  for (std::size_t index = 0; index < 4; ++index) {
+    CHECK(plans.ExtentIn(*plan, *batch, RowsOfMicroBatch(batch->examples(), index, 4)) == 80);
   }
   // Without rows there is nothing to pad.
-  CHECK(plans.ExtentIn(*plan, *batch, RowsOfPart(batch->examples(), 7, 8)) == 0);
+  CHECK(plans.ExtentIn(*plan, *batch, RowsOfMicroBatch(batch->examples(), 7, 8)) == 0);
 }
 
 TEST_CASE("bounds are rounded up to the multiple", "[plan][bucket][pad]") {

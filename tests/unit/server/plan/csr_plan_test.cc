@@ -229,13 +229,13 @@ TEST_CASE("a clock of stages says which one runs, from the first to the end", "[
   CHECK(clock.stage() == "closure");
 }
 
-TEST_CASE("each part of a program is a stage between closure and batch", "[plan]") {
-  const std::vector<std::string> parts = {"bits+take", "expr"};
-  StageClock clock(parts);
+TEST_CASE("each phase of a program is a stage between closure and batch", "[plan]") {
+  const std::vector<std::string> phases = {"bits+take", "expr"};
+  StageClock clock(phases);
   clock.Begin(TimedStage::kReading);
-  clock.OnPart(0);
+  clock.OnPhase(0);
   CHECK(clock.stage() == "tensors: bits+take");
-  clock.OnPart(1);
+  clock.OnPhase(1);
   CHECK(clock.stage() == "tensors: expr");
   clock.OnEnd();
   CHECK(clock.stage() == "batch");

@@ -141,7 +141,7 @@ class NeighborWorld {
   void CheckGraph(const PackedBatch& batch, const PlainNeighbors& expected,
                   std::size_t graph) const {
     using Numbers = std::vector<std::int64_t>;
-    const auto part = [&](const char* path, std::size_t first, std::size_t count) {
+    const auto slice = [&](const char* path, std::size_t first, std::size_t count) {
       const Numbers all = Values(batch, path);
       REQUIRE(first + count <= all.size());
       return Numbers(all.begin() + static_cast<std::ptrdiff_t>(first),
@@ -153,7 +153,7 @@ class NeighborWorld {
           static_cast<std::int64_t>(node + expected.nodes.size()));
     CHECK(Values(batch, "edge_splits").at(graph + 1) ==
           static_cast<std::int64_t>(edge + expected.edges.size()));
-    CHECK(part("node", node, expected.nodes.size()) ==
+    CHECK(slice("node", node, expected.nodes.size()) ==
           Numbers(expected.nodes.begin(), expected.nodes.end()));
     std::vector<PlainNeighbor> edges = expected.edges;
     std::stable_sort(
@@ -170,10 +170,10 @@ class NeighborWorld {
       label.push_back(one.label);
     }
     const bool of_target = options_.rows == GraphRows::kTarget;
-    CHECK(part("edge_source", edge, edges.size()) == (of_target ? other : row));
-    CHECK(part("edge_target", edge, edges.size()) == (of_target ? row : other));
-    if (batch.Find("edge")) CHECK(part("edge", edge, edges.size()) == place);
-    if (options_.labels > 0) CHECK(part("edge_label", edge, edges.size()) == label);
+    CHECK(slice("edge_source", edge, edges.size()) == (of_target ? other : row));
+    CHECK(slice("edge_target", edge, edges.size()) == (of_target ? row : other));
+    if (batch.Find("edge")) CHECK(slice("edge", edge, edges.size()) == place);
+    if (options_.labels > 0) CHECK(slice("edge_label", edge, edges.size()) == label);
     for (const auto& [path, hops] : {std::pair("hop_nodes", &expected.hop_nodes),
                                      std::pair("hop_edges", &expected.hop_edges)}) {
       const std::size_t tensor = *batch.Find(path);

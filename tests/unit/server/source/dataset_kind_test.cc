@@ -114,17 +114,17 @@ TEST_CASE("a kind that makes up no datasets says so", "[kinds]") {
 }
 
 TEST_CASE("a place is a folder, or a kind and a folder", "[kinds]") {
-  const auto parts = [](const char* text) {
+  const auto parsed = [](const char* text) {
     const DatasetPlace place = ParseDatasetPlace(text);
     return place.kind + "|" + place.dir.string();
   };
-  CHECK(parts("/data/a") == "|/data/a");
-  CHECK(parts("coq:/data/a") == "coq|/data/a");
-  CHECK(parts("coq:a:b") == "coq|a:b");
-  CHECK(parts("./a:b") == "|./a:b");
-  CHECK(parts("/a:b") == "|/a:b");
-  CHECK(parts("C:x") == "|C:x");
-  CHECK(parts(":x") == "|:x");
+  CHECK(parsed("/data/a") == "|/data/a");
+  CHECK(parsed("coq:/data/a") == "coq|/data/a");
+  CHECK(parsed("coq:a:b") == "coq|a:b");
+  CHECK(parsed("./a:b") == "|./a:b");
+  CHECK(parsed("/a:b") == "|/a:b");
+  CHECK(parsed("C:x") == "|C:x");
+  CHECK(parsed(":x") == "|:x");
   CHECK(FormatDatasetPlace(ParseDatasetPlace("coq:/data/a")) == "coq:/data/a");
   CHECK(FormatDatasetPlace(ParseDatasetPlace("/data/a")) == "/data/a");
 }

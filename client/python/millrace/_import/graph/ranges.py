@@ -79,14 +79,14 @@ class Ranges:
         """A row that memory does not hold, label by label and piece by piece."""
         edges = 0
         for label in self._labels_between(begins, ends):
-            parts = (begins, ends) if label is None else self._part(begins, ends, "label", label)
-            given = parts
+            bounds = (begins, ends) if label is None else self._bounds(begins, ends, "label", label)
+            given = bounds
             if self._layout.undirected:
-                given = self._part(*parts, "added", 0)
-                parts = self._part(*parts, "added", 1)
+                given = self._bounds(*bounds, "added", 0)
+                bounds = self._bounds(*bounds, "added", 1)
             edges += self._append_pieces(*given, label, None)
             if self._layout.undirected:
-                edges += self._append_pieces(*parts, label, given)
+                edges += self._append_pieces(*bounds, label, given)
         self._arrays.append_rows(numpy.array([edges]))
 
     def _append_pieces(self, begins, ends, label, there):
@@ -128,7 +128,7 @@ class Ranges:
         labels = numpy.array(sorted(found), numpy.uint16)
         return labels[numpy.argsort(self._final(labels), kind="stable")].tolist()
 
-    def _part(self, begins, ends, column, value):
+    def _bounds(self, begins, ends, column, value):
         """Where a column that ascends between begins and ends has a value."""
         bounds = [], []
         for run, (begin, end) in enumerate(zip(begins, ends, strict=True)):

@@ -214,9 +214,9 @@ class RunReader:
         """The row of every _step-th edge."""
         piece = max(1, (1 << 20) // self._step) * self._step
         edges = self.edges(run)
-        parts = [self.read(run, "row", begin, min(begin + piece, edges))[::self._step]
+        samples = [self.read(run, "row", begin, min(begin + piece, edges))[::self._step]
                  for begin in range(0, edges, piece)]
-        return numpy.concatenate(parts).astype(numpy.uint64)
+        return numpy.concatenate(samples).astype(numpy.uint64)
 
 
 def _width(dtype, shape):

@@ -20,8 +20,8 @@ namespace {
 using test::Minimal;
 using test::MustParse;
 
-bool Has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
+bool Has(const std::string& text, const std::string& phrase) {
+  return text.find(phrase) != std::string::npos;
 }
 
 }  // namespace

@@ -31,10 +31,10 @@ std::string Described(const SizeFacts& facts, const SizeRequest& request = kRequ
   return DescribeSize(request, facts, AnswerSize(request, facts));
 }
 
-/// Whether the text has the part. If not, Catch shows both.
-bool Shows(const std::string& text, const std::string& part) {
-  UNSCOPED_INFO("expected: " << part << "\nin: " << text);
-  return text.find(part) != std::string::npos;
+/// Whether the text has the phrase. If not, Catch shows both.
+bool Shows(const std::string& text, const std::string& phrase) {
+  UNSCOPED_INFO("expected: " << phrase << "\nin: " << text);
+  return text.find(phrase) != std::string::npos;
 }
 
 }  // namespace

@@ -234,14 +234,14 @@ class Machine {
   /// A worker says something, and repeats it from then on.
   void Say(std::uint64_t worker, const Word& word = {}) {
     words[worker] = word;
-    v1::BatchPart part;
-    *part.mutable_alive() = AliveOf(word);
+    v1::BatchFragment fragment;
+    *fragment.mutable_alive() = AliveOf(word);
     const WorkerLink* const link = state->workers().Find(IdOf(worker));
     if (!word.wants_age_ms && link != nullptr && link->stream.told != Time{}) {
-      part.mutable_alive()->set_wants_age_ms(
+      fragment.mutable_alive()->set_wants_age_ms(
           static_cast<std::uint32_t>((now - link->stream.told) / kMs));
     }
-    state->OnBatchesPart(StreamTo(worker), part, 0, now);
+    state->OnBatchesFragment(StreamTo(worker), fragment, 0, now);
   }
   v1::Alive AliveOf(const Word& word) const {
     v1::Alive alive;
@@ -290,11 +290,11 @@ class Machine {
   }
   void Refuse(std::uint64_t worker, std::optional<std::uint64_t> step, StatusCode code,
               const std::string& why = "no") {
-    v1::BatchPart part;
-    part.mutable_refused()->set_code(static_cast<std::uint32_t>(code));
-    part.mutable_refused()->set_message(why);
-    if (step) ToProto(state->steps().At(*step), part.mutable_refused()->mutable_at());
-    state->OnBatchesPart(StreamTo(worker), part, 0, now);
+    v1::BatchFragment fragment;
+    fragment.mutable_refused()->set_code(static_cast<std::uint32_t>(code));
+    fragment.mutable_refused()->set_message(why);
+    if (step) ToProto(state->steps().At(*step), fragment.mutable_refused()->mutable_at());
+    state->OnBatchesFragment(StreamTo(worker), fragment, 0, now);
   }
 
   /// Returns the last want list of a stream, and acknowledges its write.
@@ -313,13 +313,13 @@ class Machine {
     return last;
   }
 
-  /// Brings a batch: first as a single part, then as a whole.
+  /// Brings a batch: first as a single fragment, then as a whole.
   Verdict Arrive(StreamId stream, const Arrival& arrival, std::uint64_t credit_used = 0) {
-    v1::BatchPart part;
-    ToProto(arrival.at, part.mutable_at());
-    part.set_total_bytes(arrival.bytes);
-    part.set_credit_used(credit_used);
-    state->OnBatchesPart(stream, part, arrival.bytes, now);
+    v1::BatchFragment fragment;
+    ToProto(arrival.at, fragment.mutable_at());
+    fragment.set_total_bytes(arrival.bytes);
+    fragment.set_credit_used(credit_used);
+    state->OnBatchesFragment(stream, fragment, arrival.bytes, now);
     return state->OnBatchesArrival(stream, arrival, now);
   }
   Verdict Arrive(StreamId stream, std::uint64_t step, std::uint64_t bytes = 1000) {

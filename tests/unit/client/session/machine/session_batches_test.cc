@@ -69,19 +69,19 @@ TEST_CASE("a batch that comes though its worker was not asked for it is kept", "
   CHECK_FALSE(m.state->answered());
 }
 
-TEST_CASE("parts of batches that the session does not look for cost no memory",
+TEST_CASE("fragments of batches that the session does not look for cost no memory",
           "[session][batch]") {
   Machine m;
   m.Welcome();
   const StreamId worker = m.Join(1);
-  v1::BatchPart part;
-  part.set_total_bytes(1000);
-  ToProto(Position{900, 0}, part.mutable_at());
-  CHECK_FALSE(m.state->OnBatchesPart(worker, part, 500, m.now));
-  ToProto(Position{0, 3}, part.mutable_at());
-  CHECK_FALSE(m.state->OnBatchesPart(worker, part, 500, m.now));
-  ToProto(Position{0, 0}, part.mutable_at());
-  CHECK(m.state->OnBatchesPart(worker, part, 500, m.now));
+  v1::BatchFragment fragment;
+  fragment.set_total_bytes(1000);
+  ToProto(Position{900, 0}, fragment.mutable_at());
+  CHECK_FALSE(m.state->OnBatchesFragment(worker, fragment, 500, m.now));
+  ToProto(Position{0, 3}, fragment.mutable_at());
+  CHECK_FALSE(m.state->OnBatchesFragment(worker, fragment, 500, m.now));
+  ToProto(Position{0, 0}, fragment.mutable_at());
+  CHECK(m.state->OnBatchesFragment(worker, fragment, 500, m.now));
 }
 
 TEST_CASE("what was asked for before the window shrank is taken when it comes",
@@ -103,22 +103,22 @@ TEST_CASE("what was asked for before the window shrank is taken when it comes",
   }
 }
 
-TEST_CASE("whether a batch is wanted is decided at its first part", "[session][batch]") {
+TEST_CASE("whether a batch is wanted is decided at its first fragment", "[session][batch]") {
   Machine m;
   m.Welcome();
   const StreamId worker = m.Join(1);
-  v1::BatchPart part;
-  ToProto(m.state->steps().At(0), part.mutable_at());
-  part.set_total_bytes(2000);
-  CHECK(m.state->OnBatchesPart(worker, part, 1000, m.now));
-  m.state->OnBatchesPart(worker, {}, 0, m.now);
-  part.set_offset(1000);
-  CHECK(m.state->OnBatchesPart(worker, part, 1000, m.now));
-  ToProto(m.state->steps().At(5000), part.mutable_at());  // far from any step that is asked for
-  part.set_offset(0);
-  CHECK_FALSE(m.state->OnBatchesPart(worker, part, 1000, m.now));
-  part.set_offset(1000);
-  CHECK_FALSE(m.state->OnBatchesPart(worker, part, 1000, m.now));
+  v1::BatchFragment fragment;
+  ToProto(m.state->steps().At(0), fragment.mutable_at());
+  fragment.set_total_bytes(2000);
+  CHECK(m.state->OnBatchesFragment(worker, fragment, 1000, m.now));
+  m.state->OnBatchesFragment(worker, {}, 0, m.now);
+  fragment.set_offset(1000);
+  CHECK(m.state->OnBatchesFragment(worker, fragment, 1000, m.now));
+  ToProto(m.state->steps().At(5000), fragment.mutable_at());  // far from any step that is asked for
+  fragment.set_offset(0);
+  CHECK_FALSE(m.state->OnBatchesFragment(worker, fragment, 1000, m.now));
+  fragment.set_offset(1000);
+  CHECK_FALSE(m.state->OnBatchesFragment(worker, fragment, 1000, m.now));
 }
 
 TEST_CASE("what comes from a closed stream is ignored", "[session][batch]") {

@@ -32,9 +32,9 @@ TEST_CASE("a worker that only says that it goes away drains, too", "[session][dr
   m.Welcome();
   const auto [first, second] = m.JoinBoth({.slots = 10}, {.slots = 10});
   m.words.clear();
-  v1::BatchPart part;
-  part.set_going_away(true);
-  m.state->OnBatchesPart(first, part, 0, m.now);
+  v1::BatchFragment fragment;
+  fragment.set_going_away(true);
+  m.state->OnBatchesFragment(first, fragment, 0, m.now);
   CHECK(m.AskedOf(1).empty());
   CHECK(m.AskedOf(2).size() == 10);
   CHECK(m.logger->Has(LogLevel::kInfo, "worker drains"));

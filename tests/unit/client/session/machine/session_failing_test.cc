@@ -95,22 +95,22 @@ TEST_CASE("a frozen worker costs one silence, and is asked again once it has spo
   CHECK(m.AskedOf(1).size() == 1);
 }
 
-/// Brings a whole batch as a single part. The worker says that it is the stream's n-th.
+/// Brings a whole batch as a single fragment. The worker says that it is the stream's n-th.
 Verdict ArriveNth(Machine& m, StreamId stream, std::uint64_t step, std::uint64_t n) {
   const Arrival arrival = ArrivalOf(m.state->steps(), step);
-  v1::BatchPart part;
-  ToProto(arrival.at, part.mutable_at());
-  part.set_total_bytes(arrival.bytes);
-  part.set_batches_sent(n);
-  m.state->OnBatchesPart(stream, part, arrival.bytes, m.now);
+  v1::BatchFragment fragment;
+  ToProto(arrival.at, fragment.mutable_at());
+  fragment.set_total_bytes(arrival.bytes);
+  fragment.set_batches_sent(n);
+  m.state->OnBatchesFragment(stream, fragment, arrival.bytes, m.now);
   return m.state->OnBatchesArrival(stream, arrival, m.now);
 }
 
 void SayAlive(Machine& m, StreamId stream, std::uint64_t batches_sent) {
-  v1::BatchPart part;
-  *part.mutable_alive() = m.AliveOf({.slots = 4});
-  part.set_batches_sent(batches_sent);
-  m.state->OnBatchesPart(stream, part, 0, m.now);
+  v1::BatchFragment fragment;
+  *fragment.mutable_alive() = m.AliveOf({.slots = 4});
+  fragment.set_batches_sent(batches_sent);
+  m.state->OnBatchesFragment(stream, fragment, 0, m.now);
 }
 
 TEST_CASE("a stream that has lost a batch is closed when the next batch comes",
@@ -141,18 +141,19 @@ TEST_CASE("a stream that has lost a batch is closed when the worker says that it
   CHECK(m.Take<CloseStream>().size() == 1);
 }
 
-TEST_CASE("a batch in parts counts as received with its last part", "[session][failing][lost]") {
+TEST_CASE("a batch in fragments counts as received with its last fragment",
+          "[session][failing][lost]") {
   Machine m;
   m.Welcome();
   const StreamId stream = m.Join(1, {.slots = 4});
   const Arrival arrival = ArrivalOf(m.state->steps(), 0);
   for (const std::uint64_t offset : {0, 600}) {
-    v1::BatchPart part;
-    ToProto(arrival.at, part.mutable_at());
-    part.set_total_bytes(arrival.bytes);
-    part.set_offset(offset);
-    part.set_batches_sent(1);
-    m.state->OnBatchesPart(stream, part, offset == 0 ? 600 : 400, m.now);
+    v1::BatchFragment fragment;
+    ToProto(arrival.at, fragment.mutable_at());
+    fragment.set_total_bytes(arrival.bytes);
+    fragment.set_offset(offset);
+    fragment.set_batches_sent(1);
+    m.state->OnBatchesFragment(stream, fragment, offset == 0 ? 600 : 400, m.now);
     CHECK(m.Take<CloseStream>().empty());
   }
   CHECK(m.state->OnBatchesArrival(stream, arrival, m.now) == Verdict::kTaken);
@@ -217,9 +218,9 @@ TEST_CASE("a worker that is told and says for 3 s that it hears nothing is given
   m.TakeWants();
   m.Silence(1);
   const auto alive = [&](std::uint32_t wants_age_ms) {
-    v1::BatchPart part;
-    *part.mutable_alive() = m.AliveOf({.wants_age_ms = wants_age_ms});
-    m.state->OnBatchesPart(worker, part, 0, m.now);
+    v1::BatchFragment fragment;
+    *fragment.mutable_alive() = m.AliveOf({.wants_age_ms = wants_age_ms});
+    m.state->OnBatchesFragment(worker, fragment, 0, m.now);
     return m.Take<CloseStream>().empty();
   };
   m.PassAttached(kSecond);
@@ -289,10 +290,10 @@ TEST_CASE("a batch over the limit can never come; one that was damaged on the wa
   Machine m;
   m.Welcome();
   const StreamId worker = m.Join(1);
-  v1::BatchPart part;
-  ToProto(m.state->steps().At(0), part.mutable_at());
-  part.set_total_bytes(m.state->batch_limit_bytes() + 1);
-  m.state->OnBatchesPart(worker, part, 100, m.now);
+  v1::BatchFragment fragment;
+  ToProto(m.state->steps().At(0), fragment.mutable_at());
+  fragment.set_total_bytes(m.state->batch_limit_bytes() + 1);
+  m.state->OnBatchesFragment(worker, fragment, 100, m.now);
   const bool too_large = GENERATE(true, false);
   const Status why = too_large ? OutOfRange("a batch of 9 GiB") : DataLoss("another digest");
   m.words.clear();

@@ -25,10 +25,10 @@ TEST_CASE("every wait has its name, and its seconds go to it", "[session][wait]"
   m.Say(1, {.built = {0}});
   CHECK(cause() == WaitCause::kTransfer);
   m.Say(1, {.building = {0}});
-  v1::BatchPart data;
+  v1::BatchFragment data;
   data.set_total_bytes(1000);
   ToProto(Position{0, 0}, data.mutable_at());
-  m.state->OnBatchesPart(m.StreamTo(1), data, 500, m.now);
+  m.state->OnBatchesFragment(m.StreamTo(1), data, 500, m.now);
   CHECK(cause() == WaitCause::kTransfer);
   m.state->OnBatchesArrival(m.StreamTo(1), ArrivalOf(m.state->steps(), 0), m.now);
   CHECK(cause() == WaitCause::kExpand);
@@ -121,11 +121,11 @@ TEST_CASE("a batch that took most of its time in Python is a sign of what the ne
   const StreamId worker = m.Join(1, {.building = {0}, .stage = "batch", .batches_before = 7});
   CHECK(cause() == WaitCause::kBuild);
   for (std::uint64_t i = 0; i < 2; ++i) {
-    v1::BatchPart data;
+    v1::BatchFragment data;
     data.set_total_bytes(1000);
     data.set_mostly_python(i == 0);
     ToProto(Position{0, 10 * i}, data.mutable_at());
-    m.state->OnBatchesPart(worker, data, 1000, m.now);
+    m.state->OnBatchesFragment(worker, data, 1000, m.now);
     m.state->OnBatchesArrival(worker, ArrivalOf(m.state->steps(), i), m.now);
     m.TakeBatch();
     m.Say(1, {.building = {i + 1}});

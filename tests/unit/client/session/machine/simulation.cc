@@ -198,11 +198,11 @@ void Simulation::Send(WorkerModel& worker) {
     const StreamId stream = worker.stream;
     At(Arrives(stream, false), [this, stream, at, step, bytes, used = worker.used] {
       if (open_.count(stream) == 0) return;
-      v1::BatchPart part;
-      ToProto(at, part.mutable_at());
-      part.set_total_bytes(bytes);
-      part.set_credit_used(used);
-      state_->OnBatchesPart(stream, part, bytes, now_);
+      v1::BatchFragment fragment;
+      ToProto(at, fragment.mutable_at());
+      fragment.set_total_bytes(bytes);
+      fragment.set_credit_used(used);
+      state_->OnBatchesFragment(stream, fragment, bytes, now_);
       state_->OnBatchesArrival(stream, ArrivalOf(*steps_, step, bytes), now_);
     });
   }
@@ -210,8 +210,8 @@ void Simulation::Send(WorkerModel& worker) {
 
 void Simulation::SayAlive(const WorkerModel& worker) {
   if (!worker.alive || worker.hung || worker.stream == 0) return;
-  v1::BatchPart part;
-  v1::Alive& alive = *part.mutable_alive();
+  v1::BatchFragment fragment;
+  v1::Alive& alive = *fragment.mutable_alive();
   alive.set_slots(4);
   alive.set_batch_ms(16);
   alive.set_threads_milli(1000);
@@ -219,8 +219,8 @@ void Simulation::SayAlive(const WorkerModel& worker) {
   for (const Position& at : worker.built) *alive.add_built() = steps_->RunAt(steps_->Index(at), 1);
   if (worker.building) ToProto(*worker.building, alive.add_building()->mutable_at());
   const StreamId stream = worker.stream;
-  At(Arrives(stream, false), [this, stream, part] {
-    if (open_.count(stream) != 0) state_->OnBatchesPart(stream, part, 0, now_);
+  At(Arrives(stream, false), [this, stream, fragment] {
+    if (open_.count(stream) != 0) state_->OnBatchesFragment(stream, fragment, 0, now_);
   });
 }
 

@@ -10,38 +10,38 @@ namespace {
 
 constexpr std::uint64_t kLimit = 1 << 20;
 
-/// A batch that is cut into parts, which tests can damage.
+/// A batch that is cut into fragments, which tests can damage.
 struct Sent {
   std::shared_ptr<const PackedBatch> batch = NumbersBatch(3, {40, 20});
 
-  IncomingPart Part(std::size_t offset, std::size_t bytes) const {
-    IncomingPart in;
-    ToProto(Position{3, 40}, in.part.mutable_at());
-    in.part.set_total_bytes(batch->bytes().size());
-    in.part.set_offset(offset);
-    in.part.set_digest(batch->digest().ToBytes());
+  IncomingFragment Fragment(std::size_t offset, std::size_t bytes) const {
+    IncomingFragment in;
+    ToProto(Position{3, 40}, in.message.mutable_at());
+    in.message.set_total_bytes(batch->bytes().size());
+    in.message.set_offset(offset);
+    in.message.set_digest(batch->digest().ToBytes());
     const std::span<const std::byte> data = batch->bytes().subspan(offset, bytes);
     // In two slices, as the network may cut it.
     in.data = {data.first(data.size() / 2), data.subspan(data.size() / 2)};
     in.owner = batch;
     return in;
   }
-  std::vector<IncomingPart> Parts(std::size_t bytes) const {
-    std::vector<IncomingPart> parts;
+  std::vector<IncomingFragment> Fragments(std::size_t bytes) const {
+    std::vector<IncomingFragment> fragments;
     for (std::size_t offset = 0; offset < batch->bytes().size(); offset += bytes) {
-      parts.push_back(Part(offset, std::min(bytes, batch->bytes().size() - offset)));
+      fragments.push_back(Fragment(offset, std::min(bytes, batch->bytes().size() - offset)));
     }
-    return parts;
+    return fragments;
   }
 };
 
-/// Feeds the parts to the receiver. Returns the first error, or the last answer.
+/// Feeds the fragments to the receiver. Returns the first error, or the last answer.
 Result<std::optional<ReceivedBatch>> Feed(BatchReceiver& receiver,
-                                          const std::vector<IncomingPart>& parts,
+                                          const std::vector<IncomingFragment>& fragments,
                                           bool wanted = true, std::uint64_t limit = kLimit) {
   Result<std::optional<ReceivedBatch>> last = std::optional<ReceivedBatch>();
-  for (const IncomingPart& part : parts) {
-    last = receiver.OnPart(part, wanted, limit);
+  for (const IncomingFragment& fragment : fragments) {
+    last = receiver.OnFragment(fragment, wanted, limit);
     if (!last.ok()) return last;
   }
   return last;
@@ -49,11 +49,11 @@ Result<std::optional<ReceivedBatch>> Feed(BatchReceiver& receiver,
 
 BatchReceiver NewReceiver() { return BatchReceiver(std::make_shared<BufferPool>()); }
 
-TEST_CASE("parts make the batch that was sent, one batch after another", "[receiver]") {
+TEST_CASE("fragments make the batch that was sent, one batch after another", "[receiver]") {
   const Sent sent;
   BatchReceiver receiver = NewReceiver();
   for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{100}, std::size_t{1}}) {
-    const auto received = Feed(receiver, sent.Parts(bytes));
+    const auto received = Feed(receiver, sent.Fragments(bytes));
     REQUIRE(received.ok());
     REQUIRE(received->has_value());
     const ReceivedBatch& batch = **received;
@@ -71,7 +71,7 @@ TEST_CASE("memory of a batch that is gone is used for the next one", "[receiver]
   const Sent sent;
   const auto pool = std::make_shared<BufferPool>();
   BatchReceiver receiver(pool);
-  for (int i = 0; i < 5; ++i) REQUIRE(Feed(receiver, sent.Parts(100)).ok());
+  for (int i = 0; i < 5; ++i) REQUIRE(Feed(receiver, sent.Fragments(100)).ok());
   CHECK(pool->stats().allocations == 1);
 }
 
@@ -79,58 +79,64 @@ TEST_CASE("a batch that is not wanted costs no memory and is not given", "[recei
   const Sent sent;
   const auto pool = std::make_shared<BufferPool>();
   BatchReceiver receiver(pool);
-  const auto received = Feed(receiver, sent.Parts(100), false);
+  const auto received = Feed(receiver, sent.Fragments(100), false);
   REQUIRE(received.ok());
   CHECK_FALSE(received->has_value());
   CHECK(pool->stats().allocations == 0);
-  CHECK(Feed(receiver, sent.Parts(100))->has_value());
+  CHECK(Feed(receiver, sent.Fragments(100))->has_value());
 }
 
-/// Checks that the changed parts cause an error that says `what`.
-void CheckBad(const std::function<void(std::vector<IncomingPart>&)>& change, const char* what,
+/// Checks that the changed fragments cause an error that says `what`.
+void CheckBad(const std::function<void(std::vector<IncomingFragment>&)>& change, const char* what,
               StatusCode code = StatusCode::kDataLoss) {
   const Sent sent;
-  std::vector<IncomingPart> parts = sent.Parts(100);
-  change(parts);
+  std::vector<IncomingFragment> fragments = sent.Fragments(100);
+  change(fragments);
   BatchReceiver receiver = NewReceiver();
-  const auto received = Feed(receiver, parts);
+  const auto received = Feed(receiver, fragments);
   INFO(received.status().ToString());
   CHECK(received.status().code() == code);
   CHECK(received.status().message().find(what) != std::string::npos);
 }
 
-TEST_CASE("a part that is missing is noticed", "[receiver]") {
-  CheckBad([](auto& parts) { parts.erase(parts.begin() + 1); }, "offset 200");
+TEST_CASE("a fragment that is missing is noticed", "[receiver]") {
+  CheckBad([](auto& fragments) { fragments.erase(fragments.begin() + 1); }, "offset 200");
 }
-TEST_CASE("a first part that is missing is noticed", "[receiver]") {
-  CheckBad([](auto& parts) { parts.erase(parts.begin()); }, "expected 0");
+TEST_CASE("a first fragment that is missing is noticed", "[receiver]") {
+  CheckBad([](auto& fragments) { fragments.erase(fragments.begin()); }, "expected 0");
 }
-TEST_CASE("a part that comes twice is noticed", "[receiver]") {
-  CheckBad([](auto& parts) { parts.insert(parts.begin() + 1, parts[1]); }, "expected the batch at");
+TEST_CASE("a fragment that comes twice is noticed", "[receiver]") {
+  CheckBad([](auto& fragments) { fragments.insert(fragments.begin() + 1, fragments[1]); },
+           "expected the batch at");
 }
-TEST_CASE("parts of two batches do not mix", "[receiver]") {
-  CheckBad([](auto& parts) { ToProto(Position{3, 60}, parts[1].part.mutable_at()); }, "example 60");
+TEST_CASE("fragments of two batches do not mix", "[receiver]") {
+  CheckBad(
+      [](auto& fragments) {
+        ToProto(Position{3, 60}, fragments[1].message.mutable_at());
+      },
+      "example 60");
 }
 TEST_CASE("a size that changes on the way is noticed", "[receiver]") {
-  CheckBad([](auto& parts) { parts[1].part.set_total_bytes(1); }, "of 1;");
+  CheckBad([](auto& fragments) { fragments[1].message.set_total_bytes(1); }, "of 1;");
 }
 TEST_CASE("more data than the batch has is noticed, and written nowhere", "[receiver]") {
   CheckBad(
-      [](auto& parts) {
-        parts.resize(1);
-        parts[0].part.set_total_bytes(50);
+      [](auto& fragments) {
+        fragments.resize(1);
+        fragments[0].message.set_total_bytes(50);
       },
       "part of 100 bytes at offset 0 of a batch of 50");
 }
 TEST_CASE("a batch beyond the limit takes no memory", "[receiver]") {
-  CheckBad([](auto& parts) { parts[0].part.set_total_bytes(~std::uint64_t{0}); },
+  CheckBad([](auto& fragments) { fragments[0].message.set_total_bytes(~std::uint64_t{0}); },
            "expected at most 1048576", StatusCode::kOutOfRange);
 }
 TEST_CASE("a digest of the wrong length is noticed", "[receiver]") {
-  CheckBad([](auto& parts) { parts[0].part.set_digest("short"); }, "a part of a batch");
+  CheckBad([](auto& fragments) { fragments[0].message.set_digest("short"); }, "a part of a batch");
 }
 TEST_CASE("another digest than the batch has is noticed", "[receiver]") {
-  CheckBad([](auto& parts) { parts[0].part.set_digest(std::string(16, 'x')); }, "with digest");
+  CheckBad([](auto& fragments) { fragments[0].message.set_digest(std::string(16, 'x')); },
+           "with digest");
 }
 
 TEST_CASE("a bit that flips on the way is noticed, wherever it is", "[receiver]") {
@@ -138,33 +144,33 @@ TEST_CASE("a bit that flips on the way is noticed, wherever it is", "[receiver]"
   for (std::size_t at = 0; at < sent.batch->bytes().size(); ++at) {
     std::vector<std::byte> bytes(sent.batch->bytes().begin(), sent.batch->bytes().end());
     bytes[at] ^= std::byte{4};
-    IncomingPart in = sent.Part(0, bytes.size());
+    IncomingFragment in = sent.Fragment(0, bytes.size());
     in.data = {bytes};
     BatchReceiver receiver = NewReceiver();
-    CHECK(receiver.OnPart(in, true, kLimit).status().code() == StatusCode::kDataLoss);
+    CHECK(receiver.OnFragment(in, true, kLimit).status().code() == StatusCode::kDataLoss);
   }
 }
 
 TEST_CASE("bytes that are no batch are refused though their digest is right", "[receiver]") {
   const Sent sent;
   std::vector<std::byte> bytes(300, std::byte{7});
-  IncomingPart in = sent.Part(0, 0);
+  IncomingFragment in = sent.Fragment(0, 0);
   in.data = {bytes};
-  in.part.set_total_bytes(bytes.size());
-  in.part.set_digest(Xxh3(std::span<const std::byte>(bytes)).ToBytes());
+  in.message.set_total_bytes(bytes.size());
+  in.message.set_digest(Xxh3(std::span<const std::byte>(bytes)).ToBytes());
   BatchReceiver receiver = NewReceiver();
-  CHECK(receiver.OnPart(in, true, kLimit).status().code() == StatusCode::kDataLoss);
+  CHECK(receiver.OnFragment(in, true, kLimit).status().code() == StatusCode::kDataLoss);
 }
 
-/// The parts as they come through shared memory: each is one piece, where the worker wrote it.
-std::vector<IncomingPart> InPlace(const Sent& sent, std::size_t bytes) {
-  std::vector<IncomingPart> parts = sent.Parts(bytes);
-  for (IncomingPart& part : parts) {
-    part.data = {sent.batch->bytes().subspan(part.part.offset(), part.data_bytes())};
-    part.owner = std::make_shared<int>();
-    part.in_place = true;
+/// The fragments as they come through shared memory: each is one piece, where the worker wrote it.
+std::vector<IncomingFragment> InPlace(const Sent& sent, std::size_t bytes) {
+  std::vector<IncomingFragment> fragments = sent.Fragments(bytes);
+  for (IncomingFragment& fragment : fragments) {
+    fragment.data = {sent.batch->bytes().subspan(fragment.message.offset(), fragment.data_bytes())};
+    fragment.owner = std::make_shared<int>();
+    fragment.in_place = true;
   }
-  return parts;
+  return fragments;
 }
 
 TEST_CASE("a batch in place is left where it is, for as long as it is held", "[receiver]") {
@@ -172,108 +178,109 @@ TEST_CASE("a batch in place is left where it is, for as long as it is held", "[r
   const auto pool = std::make_shared<BufferPool>();
   BatchReceiver receiver(pool);
   for (const std::size_t bytes : {std::size_t{1} << 20, std::size_t{100}}) {
-    std::vector<IncomingPart> parts = InPlace(sent, bytes);
+    std::vector<IncomingFragment> fragments = InPlace(sent, bytes);
     std::vector<std::weak_ptr<const void>> lent;
-    for (const IncomingPart& part : parts) lent.emplace_back(part.owner);
-    auto received = Feed(receiver, parts);
-    parts.clear();
+    for (const IncomingFragment& fragment : fragments) lent.emplace_back(fragment.owner);
+    auto received = Feed(receiver, fragments);
+    fragments.clear();
     REQUIRE(received.ok());
     REQUIRE(received->has_value());
     CHECK((*received)->batch->bytes().data() == sent.batch->bytes().data());
     CHECK((*received)->batch->digest() == sent.batch->digest());
     CHECK((*received)->arrival.in_place);
-    for (const auto& part : lent) CHECK_FALSE(part.expired());
+    for (const auto& fragment : lent) CHECK_FALSE(fragment.expired());
     received = std::optional<ReceivedBatch>();
-    for (const auto& part : lent) CHECK(part.expired());
+    for (const auto& fragment : lent) CHECK(fragment.expired());
   }
   CHECK(pool->stats().allocations == 0);
-  CHECK_FALSE((*Feed(receiver, sent.Parts(100)))->arrival.in_place);
+  CHECK_FALSE((*Feed(receiver, sent.Fragments(100)))->arrival.in_place);
 }
 
-TEST_CASE("a part in place that lies elsewhere than behind the one before is noticed",
+TEST_CASE("a fragment in place that lies elsewhere than behind the one before is noticed",
           "[receiver]") {
   const Sent sent;
   const std::vector<std::byte> copy(sent.batch->bytes().begin(), sent.batch->bytes().end());
-  std::vector<IncomingPart> parts = InPlace(sent, 100);
-  SECTION("in place") { parts[1].data = {std::span(copy).subspan(100, 100)}; }
+  std::vector<IncomingFragment> fragments = InPlace(sent, 100);
+  SECTION("in place") { fragments[1].data = {std::span(copy).subspan(100, 100)}; }
   SECTION("over the socket") {
-    parts[1].data = {std::span(copy).subspan(100, 100)};
-    parts[1].in_place = false;
+    fragments[1].data = {std::span(copy).subspan(100, 100)};
+    fragments[1].in_place = false;
   }
   BatchReceiver receiver = NewReceiver();
-  const Status status = Feed(receiver, parts).status();
+  const Status status = Feed(receiver, fragments).status();
   CHECK(status.code() == StatusCode::kDataLoss);
   CHECK(status.message().find("offset 100 lies elsewhere") != std::string::npos);
 }
 
-TEST_CASE("a batch whose first part is not in place is gathered", "[receiver]") {
+TEST_CASE("a batch whose first fragment is not in place is gathered", "[receiver]") {
   const Sent sent;
-  std::vector<IncomingPart> parts = InPlace(sent, 100);
-  parts[0].in_place = false;
+  std::vector<IncomingFragment> fragments = InPlace(sent, 100);
+  fragments[0].in_place = false;
   BatchReceiver receiver = NewReceiver();
-  const auto received = Feed(receiver, parts);
+  const auto received = Feed(receiver, fragments);
   REQUIRE(received.ok());
   CHECK((*received)->batch->bytes().data() != sent.batch->bytes().data());
   CHECK((*received)->batch->digest() == sent.batch->digest());
 }
 
-TEST_CASE("parts in place that nobody wants are let go of as they come", "[receiver]") {
+TEST_CASE("fragments in place that nobody wants are let go of as they come", "[receiver]") {
   const Sent sent;
   BatchReceiver receiver = NewReceiver();
-  for (IncomingPart& part : InPlace(sent, 100)) {
-    const std::weak_ptr<const void> lent = part.owner;
-    REQUIRE(receiver.OnPart(part, false, kLimit).ok());
-    part = {};
+  for (IncomingFragment& fragment : InPlace(sent, 100)) {
+    const std::weak_ptr<const void> lent = fragment.owner;
+    REQUIRE(receiver.OnFragment(fragment, false, kLimit).ok());
+    fragment = {};
     CHECK(lent.expired());
   }
 }
 
 TEST_CASE("another digest than a batch in place has is noticed", "[receiver]") {
   const Sent sent;
-  std::vector<IncomingPart> parts = InPlace(sent, 100);
-  for (IncomingPart& part : parts) part.part.set_digest(std::string(16, 'x'));
+  std::vector<IncomingFragment> fragments = InPlace(sent, 100);
+  for (IncomingFragment& fragment : fragments) fragment.message.set_digest(std::string(16, 'x'));
   BatchReceiver receiver = NewReceiver();
-  const Status status = Feed(receiver, parts).status();
+  const Status status = Feed(receiver, fragments).status();
   CHECK(status.code() == StatusCode::kDataLoss);
   CHECK(status.message().find("with digest") != std::string::npos);
 }
 
 TEST_CASE("more data in place than the batch has is noticed", "[receiver]") {
   const Sent sent;
-  std::vector<IncomingPart> parts = InPlace(sent, 100);
-  parts[0].part.set_total_bytes(50);
+  std::vector<IncomingFragment> fragments = InPlace(sent, 100);
+  fragments[0].message.set_total_bytes(50);
   BatchReceiver receiver = NewReceiver();
-  CHECK(Feed(receiver, parts).status().code() == StatusCode::kDataLoss);
+  CHECK(Feed(receiver, fragments).status().code() == StatusCode::kDataLoss);
 }
 
-/// The parts, those that are worth it compressed.
+/// The fragments, those that are worth it compressed.
 struct SentCompressed {
   Sent sent;
   std::vector<std::shared_ptr<std::vector<std::byte>>> memory;
-  std::vector<IncomingPart> parts;
+  std::vector<IncomingFragment> fragments;
 
   explicit SentCompressed(Compression compression, std::size_t bytes = 1 << 20,
                           std::size_t slice = 1 << 20) {
     Compressor compressor;
-    parts = sent.Parts(bytes);
-    for (IncomingPart& part : parts) {
-      const auto raw = sent.batch->bytes().subspan(part.part.offset(), part.data_bytes());
+    fragments = sent.Fragments(bytes);
+    for (IncomingFragment& fragment : fragments) {
+      const auto raw =
+          sent.batch->bytes().subspan(fragment.message.offset(), fragment.data_bytes());
       const auto small = compressor.Compress(compression, raw);
       if (small.empty()) continue;
       memory.push_back(std::make_shared<std::vector<std::byte>>(small.begin(), small.end()));
-      part.part.set_compression(ToProto(compression));
-      part.part.set_raw_bytes(raw.size());
-      part.data.clear();
+      fragment.message.set_compression(ToProto(compression));
+      fragment.message.set_raw_bytes(raw.size());
+      fragment.data.clear();
       const std::span<const std::byte> data = *memory.back();
       for (std::size_t at = 0; at < data.size(); at += slice) {
-        part.data.push_back(data.subspan(at, std::min(slice, data.size() - at)));
+        fragment.data.push_back(data.subspan(at, std::min(slice, data.size() - at)));
       }
-      part.owner = memory.back();
+      fragment.owner = memory.back();
     }
   }
 };
 
-TEST_CASE("compressed parts make the batch that was sent, however the network cuts them",
+TEST_CASE("compressed fragments make the batch that was sent, however the network cuts them",
           "[receiver][compression]") {
   BatchReceiver receiver = NewReceiver();
   for (const Compression compression : {Compression::kLz4, Compression::kZstd}) {
@@ -282,8 +289,8 @@ TEST_CASE("compressed parts make the batch that was sent, however the network cu
         SentCompressed made(compression, bytes, slice);
         REQUIRE(!made.memory.empty());
         std::size_t wire_bytes = 0;
-        for (const IncomingPart& part : made.parts) wire_bytes += part.data_bytes();
-        const auto received = Feed(receiver, made.parts);
+        for (const IncomingFragment& fragment : made.fragments) wire_bytes += fragment.data_bytes();
+        const auto received = Feed(receiver, made.fragments);
         REQUIRE(received.ok());
         REQUIRE(received->has_value());
         CHECK((*received)->batch->digest() == made.sent.batch->digest());
@@ -295,7 +302,7 @@ TEST_CASE("compressed parts make the batch that was sent, however the network cu
   }
   // A worker may stop compressing at any batch.
   const Sent sent;
-  const auto received = Feed(receiver, sent.Parts(100));
+  const auto received = Feed(receiver, sent.Fragments(100));
   REQUIRE(received.ok());
   CHECK((*received)->arrival.wire_bytes == sent.batch->bytes().size());
 }
@@ -313,21 +320,21 @@ TEST_CASE("a compressed batch that is not wanted costs no memory", "[receiver][c
   BatchReceiver receiver(pool);
   for (const bool wanted : {false, true}) {
     SentCompressed made(Compression::kZstd);
-    const auto received = Feed(receiver, made.parts, wanted);
+    const auto received = Feed(receiver, made.fragments, wanted);
     REQUIRE(received.ok());
     CHECK(received->has_value() == wanted);
     CHECK(pool->stats().allocations == (wanted ? 1 : 0));
   }
 }
 
-/// Checks that a changed compressed part causes an error that says `what`.
-void CheckBadCompressed(const std::function<void(IncomingPart&)>& change, const char* what) {
+/// Checks that a changed compressed fragment causes an error that says `what`.
+void CheckBadCompressed(const std::function<void(IncomingFragment&)>& change, const char* what) {
   for (const Compression compression : {Compression::kLz4, Compression::kZstd}) {
     for (const bool wanted : {true, false}) {
       SentCompressed made(compression);
-      change(made.parts[0]);
+      change(made.fragments[0]);
       BatchReceiver receiver = NewReceiver();
-      const auto received = Feed(receiver, made.parts, wanted);
+      const auto received = Feed(receiver, made.fragments, wanted);
       INFO(received.status().ToString());
       CHECK(received.status().code() == StatusCode::kDataLoss);
       CHECK(received.status().message().find(what) != std::string::npos);
@@ -335,39 +342,42 @@ void CheckBadCompressed(const std::function<void(IncomingPart&)>& change, const 
   }
 }
 
-TEST_CASE("a compressed part that says it has more than its batch lacks is refused",
+TEST_CASE("a compressed fragment that says it has more than its batch lacks is refused",
           "[receiver][compression]") {
-  CheckBadCompressed([](IncomingPart& in) { in.part.set_raw_bytes(in.part.total_bytes() + 1); },
-                     "at offset 0 of a batch of");
-  CheckBadCompressed([](IncomingPart& in) { in.part.set_raw_bytes(~std::uint64_t{0}); },
+  CheckBadCompressed(
+      [](IncomingFragment& in) { in.message.set_raw_bytes(in.message.total_bytes() + 1); },
+      "at offset 0 of a batch of");
+  CheckBadCompressed([](IncomingFragment& in) { in.message.set_raw_bytes(~std::uint64_t{0}); },
                      "part of 18446744073709551615 bytes");
 }
-TEST_CASE("a compressed part that is no smaller than its bytes is refused",
+TEST_CASE("a compressed fragment that is no smaller than its bytes is refused",
           "[receiver][compression]") {
-  CheckBadCompressed([](IncomingPart& in) { in.part.set_raw_bytes(in.data_bytes()); },
+  CheckBadCompressed([](IncomingFragment& in) { in.message.set_raw_bytes(in.data_bytes()); },
                      "expected fewer bytes for at most 1048576");
-  CheckBadCompressed([](IncomingPart& in) { in.part.set_raw_bytes(0); }, "expected fewer bytes");
+  CheckBadCompressed([](IncomingFragment& in) { in.message.set_raw_bytes(0); },
+                     "expected fewer bytes");
 }
-TEST_CASE("a compressed part in shared memory is refused", "[receiver][compression]") {
-  CheckBadCompressed([](IncomingPart& in) { in.in_place = true; }, "in shared memory");
+TEST_CASE("a compressed fragment in shared memory is refused", "[receiver][compression]") {
+  CheckBadCompressed([](IncomingFragment& in) { in.in_place = true; }, "in shared memory");
 }
 TEST_CASE("a compression that nobody knows is refused", "[receiver][compression]") {
   CheckBadCompressed(
-      [](IncomingPart& in) { in.part.set_compression(static_cast<v1::Compression>(99)); },
+      [](IncomingFragment& in) { in.message.set_compression(static_cast<v1::Compression>(99)); },
       "compression 99");
 }
 
-TEST_CASE("a compressed part larger than a part may be is refused", "[receiver][compression]") {
+TEST_CASE("a compressed fragment larger than a fragment may be is refused",
+          "[receiver][compression]") {
   SentCompressed made(Compression::kZstd);
-  made.parts[0].part.set_total_bytes(8 << 20);
-  made.parts[0].part.set_raw_bytes((1 << 20) + 1);
+  made.fragments[0].message.set_total_bytes(8 << 20);
+  made.fragments[0].message.set_raw_bytes((1 << 20) + 1);
   BatchReceiver receiver = NewReceiver();
-  const Status status = receiver.OnPart(made.parts[0], true, 8 << 20).status();
+  const Status status = receiver.OnFragment(made.fragments[0], true, 8 << 20).status();
   CHECK(status.code() == StatusCode::kDataLoss);
   CHECK(status.message().find("for at most 1048576") != std::string::npos);
 }
 
-TEST_CASE("a bit of a compressed part that flips on the way is noticed, wherever it is",
+TEST_CASE("a bit of a compressed fragment that flips on the way is noticed, wherever it is",
           "[receiver][compression]") {
   for (const Compression compression : {Compression::kLz4, Compression::kZstd}) {
     SentCompressed made(compression);
@@ -375,7 +385,7 @@ TEST_CASE("a bit of a compressed part that flips on the way is noticed, wherever
     for (std::size_t at = 0; at < bytes.size(); ++at) {
       bytes[at] ^= std::byte{4};
       BatchReceiver receiver = NewReceiver();
-      const auto received = receiver.OnPart(made.parts[0], true, kLimit);
+      const auto received = receiver.OnFragment(made.fragments[0], true, kLimit);
       // Some bits of a frame's header mean nothing: then the batch is right.
       CHECK((received.status().code() == StatusCode::kDataLoss ||
              (received.ok() && (*received)->batch->digest() == made.sent.batch->digest())));

@@ -12,7 +12,7 @@
 namespace millrace::client {
 namespace {
 
-constexpr std::size_t kPartBytes = 100;  // several parts for each batch
+constexpr std::size_t kFragmentBytes = 100;  // several fragments for each batch
 const Fingerprint kFakePlan{{1, 2}, {3, 4}};
 
 /// The only tensor of its batches.
@@ -147,15 +147,15 @@ class Dispatcher final : public DispatcherEndpoint {
 
 class WorkerSide final : public StreamHandler<v1::WantList> {
  public:
-  WorkerSide(std::shared_ptr<FakeService> service, std::shared_ptr<Stream<OutgoingPart>> stream)
+  WorkerSide(std::shared_ptr<FakeService> service, std::shared_ptr<Stream<OutgoingFragment>> stream)
       : service_(std::move(service)), out_(std::move(stream)) {}
 
   /// A worker says first what it has: slots for all that may be asked.
   void SayAlive() {
-    OutgoingPart out;
-    out.part.mutable_alive()->set_slots(64);
-    out.part.mutable_alive()->set_batch_ms(1);
-    out.part.mutable_alive()->set_threads_milli(1000);
+    OutgoingFragment out;
+    out.message.mutable_alive()->set_slots(64);
+    out.message.mutable_alive()->set_batch_ms(1);
+    out.message.mutable_alive()->set_threads_milli(1000);
     out_.Send(std::move(out));
   }
   /// Sends what is asked and is not sent yet. It has no use for credit: batches are small.
@@ -190,21 +190,21 @@ class WorkerSide final : public StreamHandler<v1::WantList> {
       ++service_->sent;
       service_->changed.NotifyAll();
     }
-    for (std::size_t offset = 0; offset < bytes->size(); offset += kPartBytes) {
-      OutgoingPart out;
-      ToProto(at, out.part.mutable_at());
-      out.part.set_total_bytes(bytes->size());
-      out.part.set_offset(offset);
-      out.part.set_digest(batch->digest().ToBytes());
+    for (std::size_t offset = 0; offset < bytes->size(); offset += kFragmentBytes) {
+      OutgoingFragment out;
+      ToProto(at, out.message.mutable_at());
+      out.message.set_total_bytes(bytes->size());
+      out.message.set_offset(offset);
+      out.message.set_digest(batch->digest().ToBytes());
       out.data = std::span<const std::byte>(*bytes).subspan(
-          offset, std::min(kPartBytes, bytes->size() - offset));
+          offset, std::min(kFragmentBytes, bytes->size() - offset));
       out.owner = bytes;
       out_.Send(std::move(out));
     }
   }
 
   const std::shared_ptr<FakeService> service_;
-  Outbox<OutgoingPart> out_;
+  Outbox<OutgoingFragment> out_;
   std::set<Position> sent_;
 };
 
@@ -213,7 +213,7 @@ class Worker final : public WorkerEndpoint {
   explicit Worker(std::shared_ptr<FakeService> service) : service_(std::move(service)) {}
 
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer&) override {
     auto side = std::make_shared<WorkerSide>(service_, std::move(stream));
     side->SayAlive();
     return side;

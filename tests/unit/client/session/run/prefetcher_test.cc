@@ -81,7 +81,7 @@ TEST_CASE("an expansion says when each operation ran, while a trace is taken",
           "[prefetcher][trace]") {
   const auto clock = std::make_shared<SystemClock>();
   Tracer tracer(clock);
-  Prefetcher prefetcher(MakeHostDevice(), /*parts=*/2, {}, tracer, [] {});
+  Prefetcher prefetcher(MakeHostDevice(), /*micro=*/2, {}, tracer, [] {});
   const std::shared_ptr<const PackedBatch> batch = NumbersBatch(0, {0, 10});
   ConsumerProgram program;
   program.text.definitions = {

@@ -76,11 +76,11 @@ class EndlessTables final : public v1::Worker::Service {
  public:
   explicit EndlessTables(std::uint64_t total) : total_(total) {}
   grpc::Status GetStatic(grpc::ServerContext*, const v1::GetStaticRequest*,
-                         grpc::ServerWriter<v1::StaticPart>* writer) override {
-    v1::StaticPart part;
-    part.set_total_bytes(total_);
-    part.set_data(std::string(1000, 'x'));
-    while (writer->Write(part)) part.set_offset(part.offset() + part.data().size());
+                         grpc::ServerWriter<v1::StaticFragment>* writer) override {
+    v1::StaticFragment fragment;
+    fragment.set_total_bytes(total_);
+    fragment.set_data(std::string(1000, 'x'));
+    while (writer->Write(fragment)) fragment.set_offset(fragment.offset() + fragment.data().size());
     return grpc::Status::OK;
   }
 

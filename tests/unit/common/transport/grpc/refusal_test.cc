@@ -31,7 +31,7 @@ class Refusing final : public test::TestDispatcher, public WorkerEndpoint {
     return Refuse<v1::TraceRequest>(*stream);
   }
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer&) override {
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer&) override {
     return Refuse<v1::WantList>(*stream);
   }
   Result<StaticBytes> OnGetStatic(const std::string&, const Peer&) override {

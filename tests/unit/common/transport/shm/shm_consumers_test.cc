@@ -22,9 +22,9 @@ namespace millrace {
 namespace {
 
 using test::ConnectTo;
+using test::Fragment;
 using test::MakeSocket;
 using test::Opened;
-using test::Part;
 using test::Recorder;
 using test::ShmNetwork;
 using test::WaitFor;
@@ -62,7 +62,7 @@ struct RawConsumer {
     socket.Send(type, {reinterpret_cast<const char*>(&token), sizeof token});
   }
   FramedSocket socket;
-  test::Accepted<v1::WantList, OutgoingPart> up;
+  test::Accepted<v1::WantList, OutgoingFragment> up;
 };
 
 TEST_CASE("who does not know the key of the socket gets nothing", "[shm][security]") {
@@ -105,9 +105,9 @@ TEST_CASE("all that a consumer holds is free when it is gone", "[shm]") {
   {
     const auto data = network.Take(4096);
     lent = data;
-    up.stream->Write(Part(data, 4096));
+    up.stream->Write(Fragment(data, 4096));
   }
-  CHECK(consumer->Read(kShmPart).size() == 1);
+  CHECK(consumer->Read(kShmFragment).size() == 1);
   CHECK_FALSE(lent.expired());
   consumer.reset();
   CHECK(WaitFor([&] { return lent.expired(); }));
@@ -121,9 +121,9 @@ TEST_CASE("a consumer that says nonsense is not listened to, and keeps what it r
   {
     const auto data = network.Take(4096);
     lent = data;
-    consumer->up.stream->Write(Part(data, 4096));
+    consumer->up.stream->Write(Fragment(data, 4096));
   }
-  REQUIRE(consumer->Read(kShmPart).size() == 1);
+  REQUIRE(consumer->Read(kShmFragment).size() == 1);
   SECTION("a type that is none") { consumer->socket.Send(77, "x"); }
   SECTION("a short token") { consumer->socket.Send(kShmReleased, "x"); }
   SECTION("a malformed want list") { consumer->socket.Send(kShmWants, "\xff\xff\xff"); }
@@ -145,9 +145,9 @@ TEST_CASE("tokens that were never given are nobody's", "[shm]") {
   {
     const auto data = network.Take(4096);
     lent = data;
-    consumer.up.stream->Write(Part(data, 4096));
+    consumer.up.stream->Write(Fragment(data, 4096));
   }
-  REQUIRE(consumer.Read(kShmPart).size() == 1);
+  REQUIRE(consumer.Read(kShmFragment).size() == 1);
   CHECK_FALSE(lent.expired());
   consumer.SendToken(kShmReleased, 1);
   consumer.SendToken(kShmReleased, 1);
@@ -161,9 +161,9 @@ TEST_CASE("a consumer that does not read stops its own stream only, and can stil
   int writes = 0;
   // The loop fills the socket, so that a write stays unconfirmed.
   for (bool full = false; !full; ++writes) {
-    stopped.up.stream->Write(Part(data, 4096));
+    stopped.up.stream->Write(Fragment(data, 4096));
     Opened other(network);
-    other.server.stream->Write(Part(data, 4096));
+    other.server.stream->Write(Fragment(data, 4096));
     REQUIRE(other.client->Next().has_value());
     full = stopped.up.recorder->writes_done() <= writes;
     REQUIRE(writes < 100'000);
@@ -209,7 +209,7 @@ class Flood final : public StreamHandler<v1::WantList> {
 class FloodedWorker final : public WorkerEndpoint {
  public:
   std::shared_ptr<StreamHandler<v1::WantList>> OnStreamBatches(
-      std::shared_ptr<Stream<OutgoingPart>> stream, const Peer& peer) override {
+      std::shared_ptr<Stream<OutgoingFragment>> stream, const Peer& peer) override {
     if (first_ != nullptr) return others->OnStreamBatches(std::move(stream), peer);
     first_ = std::move(stream);
     return flood;
@@ -221,7 +221,7 @@ class FloodedWorker final : public WorkerEndpoint {
   const std::shared_ptr<test::TestWorker> others = std::make_shared<test::TestWorker>();
 
  private:
-  std::shared_ptr<Stream<OutgoingPart>> first_;
+  std::shared_ptr<Stream<OutgoingFragment>> first_;
 };
 
 TEST_CASE("a consumer that asks on and on does not hold up the others", "[shm]") {
@@ -233,7 +233,7 @@ TEST_CASE("a consumer that asks on and on does not hold up the others", "[shm]")
   const std::string address = (*server)->address();
   CHECK(worker->flood->Begin(*ParseShmAddress(address)));
   CHECK(WaitFor([&] { return worker->flood->read > 1000; }));
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  const auto client = std::make_shared<Recorder<IncomingFragment>>();
   const auto up = network.connector->StreamBatches({"worker:1", "host", address}, client);
   const auto other = worker->others->streams.Wait();
   worker->flood->stop = true;  // comes before any check, because the server's thread must end
@@ -246,7 +246,7 @@ TEST_CASE("a child that was forked releases nothing of its parent's", "[shm]") {
   ShmNetwork network;
   Opened o(network);
   auto data = network.Take(4096);
-  o.server.stream->Write(Part(data, 4096));
+  o.server.stream->Write(Fragment(data, 4096));
   auto in = o.client->Next();
   const std::weak_ptr<std::byte> lent = data;
   data.reset();
@@ -297,7 +297,7 @@ TEST_CASE("streams leave no open file and no mapping behind", "[shm]") {
   const std::size_t before = test::OpenFiles();
   for (int i = 0; i < 30; ++i) {
     Opened o(network);
-    o.server.stream->Write(Part(data, 4096));
+    o.server.stream->Write(Fragment(data, 4096));
     CHECK(o.client->Next().has_value());
   }
   CHECK(WaitFor([&] { return test::OpenFiles() == before; }));

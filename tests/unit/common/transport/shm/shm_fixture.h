@@ -109,8 +109,8 @@ inline v1::WantList Wants(const std::string& fingerprint) {
   return wants;
 }
 
-inline OutgoingPart Part(const std::shared_ptr<std::byte>& data, std::size_t bytes) {
-  OutgoingPart out;
+inline OutgoingFragment Fragment(const std::shared_ptr<std::byte>& data, std::size_t bytes) {
+  OutgoingFragment out;
   out.data = {data.get(), bytes};
   out.owner = data;
   return out;
@@ -128,9 +128,10 @@ struct Opened {
     CHECK(server.recorder->Next()->fingerprint() == "f");
     CHECK(client->WaitForWrites(1));
   }
-  std::shared_ptr<Recorder<IncomingPart>> client = std::make_shared<Recorder<IncomingPart>>();
+  std::shared_ptr<Recorder<IncomingFragment>> client =
+      std::make_shared<Recorder<IncomingFragment>>();
   std::shared_ptr<Stream<v1::WantList>> up;
-  Accepted<v1::WantList, OutgoingPart> server;
+  Accepted<v1::WantList, OutgoingFragment> server;
 };
 
 }  // namespace millrace::test

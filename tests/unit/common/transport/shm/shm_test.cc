@@ -15,8 +15,8 @@
 namespace millrace {
 namespace {
 
+using test::Fragment;
 using test::Opened;
-using test::Part;
 using test::ShmNetwork;
 using test::WaitFor;
 using test::Wants;
@@ -26,7 +26,7 @@ TEST_CASE("a consumer reads where the worker wrote, until it lets go", "[shm]") 
   Opened o(network);
   auto data = network.Take(8192);
   std::memset(data.get(), 'a', 8192);
-  o.server.stream->Write(Part(data, 5000));
+  o.server.stream->Write(Fragment(data, 5000));
   REQUIRE(o.server.recorder->WaitForWrites(1));
   auto in = o.client->Next();
   REQUIRE(in.has_value());
@@ -72,11 +72,11 @@ TEST_CASE("who wants to know is told of a mapping once, and asked to forget it b
   });
   auto data = network.Take(8192);
   std::memset(data.get(), 'a', 8192);
-  std::optional<IncomingPart> held;
+  std::optional<IncomingFragment> held;
   {
     Opened o(network);
     for (int i = 0; i < 3; ++i) {
-      o.server.stream->Write(Part(data, 5000));
+      o.server.stream->Write(Fragment(data, 5000));
       REQUIRE(o.server.recorder->WaitForWrites(i + 1));
       held = o.client->Next();
       REQUIRE(held.has_value());
@@ -86,18 +86,18 @@ TEST_CASE("who wants to know is told of a mapping once, and asked to forget it b
     CHECK(held->data.front().data() + 5000 <= mapping->bytes.data() + mapping->bytes.size());
   }
   network.connector->WaitForStreams(Connector::kStreamsEndSeconds);
-  CHECK(mapping->known);  // the consumer still holds a part
+  CHECK(mapping->known);  // the consumer still holds a fragment
   held.reset();
   CHECK_FALSE(mapping->known);
   CHECK(mapping->last == std::byte{'a'});
 }
 
-TEST_CASE("parts that lie side by side in the arena do so at the consumer", "[shm]") {
+TEST_CASE("fragments that lie side by side in the arena do so at the consumer", "[shm]") {
   ShmNetwork network;
   Opened o(network);
   const auto data = network.Take(3 << 20);
   for (std::size_t i = 0; i < 3; ++i) {
-    OutgoingPart out = Part(data, 1 << 20);
+    OutgoingFragment out = Fragment(data, 1 << 20);
     out.data = {data.get() + (i << 20), 1 << 20};
     o.server.stream->Write(std::move(out));
     REQUIRE(o.server.recorder->WaitForWrites(static_cast<int>(i) + 1));
@@ -112,11 +112,11 @@ TEST_CASE("parts that lie side by side in the arena do so at the consumer", "[sh
 TEST_CASE("data that are not in shared memory arrive all the same", "[shm]") {
   ShmNetwork network;
   Opened o(network);
-  const auto data = std::make_shared<std::vector<std::byte>>(wire::kMaxPartBytes);
+  const auto data = std::make_shared<std::vector<std::byte>>(wire::kMaxFragmentBytes);
   for (std::size_t i = 0; i < data->size(); ++i) (*data)[i] = static_cast<std::byte>(i % 251);
   for (int i = 1; i <= 3; ++i) {
-    OutgoingPart out;
-    out.part.set_offset(static_cast<std::uint64_t>(i));
+    OutgoingFragment out;
+    out.message.set_offset(static_cast<std::uint64_t>(i));
     out.data = *data;
     out.owner = data;
     o.server.stream->Write(std::move(out));
@@ -124,7 +124,7 @@ TEST_CASE("data that are not in shared memory arrive all the same", "[shm]") {
     const auto in = o.client->Next();
     REQUIRE(in.has_value());
     CHECK_FALSE(in->in_place);
-    CHECK(in->part.offset() == static_cast<std::uint64_t>(i));
+    CHECK(in->message.offset() == static_cast<std::uint64_t>(i));
     std::vector<std::byte> gathered(in->data_bytes());
     wire::GatherInto(*in, gathered);
     CHECK((gathered == *data));
@@ -134,13 +134,13 @@ TEST_CASE("data that are not in shared memory arrive all the same", "[shm]") {
 }
 
 TEST_CASE("a batch outlives its stream, the server and the arena", "[shm]") {
-  std::optional<IncomingPart> in;
+  std::optional<IncomingFragment> in;
   {
     ShmNetwork network;
     Opened o(network);
     auto data = network.Take(4096);
     std::memset(data.get(), 'b', 4096);
-    o.server.stream->Write(Part(data, 4096));
+    o.server.stream->Write(Fragment(data, 4096));
     in = o.client->Next();
     const std::weak_ptr<std::byte> lent = data;
     data.reset();
@@ -157,22 +157,22 @@ TEST_CASE("a batch outlives its stream, the server and the arena", "[shm]") {
 }
 
 /// Stays in the call for its first message until it is released.
-class Stuck final : public StreamHandler<IncomingPart> {
+class Stuck final : public StreamHandler<IncomingFragment> {
  public:
-  void OnMessage(IncomingPart in) override {
+  void OnMessage(IncomingFragment in) override {
     held.push_back(std::move(in));
     inside.set_value();
     go_on.get_future().wait();
   }
   void OnWriteDone() override {}
   void OnClosed(const Status&) override { closed.set_value(); }
-  std::vector<IncomingPart> held;
+  std::vector<IncomingFragment> held;
   std::promise<void> inside;
   std::promise<void> go_on;
   std::promise<void> closed;
 };
 
-TEST_CASE("parts that a cancelled stream did not read are free at once", "[shm]") {
+TEST_CASE("fragments that a cancelled stream did not read are free at once", "[shm]") {
   ShmNetwork network;
   const auto client = std::make_shared<Stuck>();
   auto up = network.connector->StreamBatches(network.address(), client);
@@ -181,7 +181,7 @@ TEST_CASE("parts that a cancelled stream did not read are free at once", "[shm]"
   for (int i = 1; i <= 3; ++i) {
     const auto data = network.Take(4096);
     lent.push_back(data);
-    server.stream->Write(Part(data, 4096));
+    server.stream->Write(Fragment(data, 4096));
     REQUIRE(server.recorder->WaitForWrites(i));
     if (i == 1) client->inside.get_future().wait();
   }
@@ -194,11 +194,11 @@ TEST_CASE("parts that a cancelled stream did not read are free at once", "[shm]"
   CHECK(WaitFor([&] { return lent[0].expired(); }));
 }
 
-TEST_CASE("a status with which the worker closes arrives after all parts", "[shm]") {
+TEST_CASE("a status with which the worker closes arrives after all fragments", "[shm]") {
   ShmNetwork network;
   Opened o(network);
   const auto data = network.Take(4096);
-  o.server.stream->Write(Part(data, 10));
+  o.server.stream->Write(Fragment(data, 10));
   o.server.stream->Close(DataLoss("file 3 is damaged"));
   CHECK(o.client->Next()->in_place);
   CHECK(o.client->WaitClosed() == DataLoss("file 3 is damaged"));
@@ -222,9 +222,9 @@ TEST_CASE("a worker that stops says so", "[shm]") {
 }
 
 TEST_CASE("a stream may be dropped from within its own handler", "[shm]") {
-  class Dropper final : public StreamHandler<IncomingPart> {
+  class Dropper final : public StreamHandler<IncomingFragment> {
    public:
-    void OnMessage(IncomingPart) override { up.reset(); }
+    void OnMessage(IncomingFragment) override { up.reset(); }
     void OnWriteDone() override {}
     void OnClosed(const Status& status) override { closed.set_value(status); }
     std::shared_ptr<Stream<v1::WantList>> up;
@@ -266,7 +266,7 @@ TEST_CASE("64 streams at once each get their own", "[shm]") {
     for (std::size_t i = 0; i < streams.size(); ++i) {
       const auto data = network.Take(4096);
       std::memset(data.get(), static_cast<int>(i), 4096);
-      streams[i]->server.stream->Write(Part(data, 4096));
+      streams[i]->server.stream->Write(Fragment(data, 4096));
     }
     for (std::size_t i = 0; i < streams.size(); ++i) {
       REQUIRE(streams[i]->server.recorder->WaitForWrites(round));

@@ -125,7 +125,7 @@ TEST_CASE("what cannot be had through shared memory comes over the network", "[s
 
 TEST_CASE("a consumer in another network namespace takes the network", "[shm]") {
   ShmNetwork network;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  const auto client = std::make_shared<Recorder<IncomingFragment>>();
   std::shared_ptr<Stream<v1::WantList>> up;
   int error = 0;
   // Only this thread enters a new namespace, so only its connections come from there.
@@ -154,7 +154,7 @@ TEST_CASE("a consumer in another network namespace takes the network", "[shm]") 
 TEST_CASE("opening a stream to a worker that does not answer waits for nothing", "[shm]") {
   ShmNetwork network;
   const FakeWorker silent;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  const auto client = std::make_shared<Recorder<IncomingFragment>>();
   auto up = network.connector->StreamBatches(silent.address(), client);
   up.reset();
   CHECK(client->WaitClosed()->code() == StatusCode::kCancelled);
@@ -164,7 +164,7 @@ TEST_CASE("opening a stream to a worker that does not answer waits for nothing",
 TEST_CASE("a stream that was half-closed ends when it is dropped", "[shm]") {
   ShmNetwork network;
   const FakeWorker silent;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  const auto client = std::make_shared<Recorder<IncomingFragment>>();
   auto up = network.connector->StreamBatches(silent.address(), client);
   const auto worker = silent.Accept();
   up->Write(Wants("f"));
@@ -186,7 +186,7 @@ TEST_CASE("memory that cannot be read ends the stream, and is not tried again", 
     head.bytes = std::uint64_t{1} << 50;
     file = MakeMemory(head.bytes, F_SEAL_SHRINK);
   }
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  const auto client = std::make_shared<Recorder<IncomingFragment>>();
   const auto up = network.connector->StreamBatches(bad.address(), client);
   const auto worker = bad.Accept();
   worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head}, {}, file);
@@ -203,27 +203,27 @@ TEST_CASE("memory that cannot be read ends the stream, and is not tried again", 
 TEST_CASE("frames that no worker sends end the stream", "[shm]") {
   ShmNetwork network;
   const FakeWorker bad;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  const auto client = std::make_shared<Recorder<IncomingFragment>>();
   const auto up = network.connector->StreamBatches(bad.address(), client);
   const auto worker = bad.Accept();
-  ShmPart part{1, 0, 100, 0, 0};
-  std::uint32_t type = kShmPart;
+  ShmFragment fragment{1, 0, 100, 0, 0};
+  std::uint32_t type = kShmFragment;
   std::string payload;
-  SECTION("a part of no segment") {}
-  SECTION("a part shorter than its head") { payload = "short"; }
-  SECTION("a message longer than its frame") { part.part_bytes = 0xffffffff; }
+  SECTION("a fragment of no segment") {}
+  SECTION("a fragment shorter than its head") { payload = "short"; }
+  SECTION("a message longer than its frame") { fragment.message_bytes = 0xffffffff; }
   SECTION("a type that is none") { type = 77; }
   SECTION("a close without a code") {
     type = kShmClosed;
     payload = "x";
   }
-  SECTION("a part beyond its segment") {
+  SECTION("a fragment beyond its segment") {
     const int file = MakeMemory(4096, F_SEAL_SHRINK);
     const ShmSegment head{4096, 0, 0};
     worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head}, {}, file);
-    part.offset = GENERATE(3997u, 4096u, 5000u, ~std::uint64_t{0}, ~std::uint64_t{0} - 50);
+    fragment.offset = GENERATE(3997u, 4096u, 5000u, ~std::uint64_t{0}, ~std::uint64_t{0} - 50);
   }
-  if (payload.empty()) payload.assign(reinterpret_cast<const char*>(&part), sizeof part);
+  if (payload.empty()) payload.assign(reinterpret_cast<const char*>(&fragment), sizeof fragment);
   worker->Send(type, payload);
   CHECK(client->WaitClosed()->code() == StatusCode::kDataLoss);
 }
@@ -242,7 +242,7 @@ bool OthersWait() {
 TEST_CASE("releases that did not fit into the socket are sent when there is room", "[shm]") {
   ShmNetwork network;
   const FakeWorker slow;
-  const auto client = std::make_shared<Recorder<IncomingPart>>();
+  const auto client = std::make_shared<Recorder<IncomingFragment>>();
   const auto up = network.connector->StreamBatches(slow.address(), client);
   const auto worker = slow.Accept();
   const auto data = network.Take(4096);
@@ -250,23 +250,23 @@ TEST_CASE("releases that did not fit into the socket are sent when there is room
   const ShmSegment head{segment.bytes, 0, 0};
   worker->Send(kShmSegment, {reinterpret_cast<const char*>(&head), sizeof head}, {}, segment.file);
   const bool late = GENERATE(false, true);
-  constexpr std::uint64_t kParts = 2000;
-  std::vector<IncomingPart> held;
-  for (std::uint64_t token = 1; token <= kParts; ++token) {
-    const ShmPart part{token, 0, 10, 0, 0};
-    worker->Send(kShmPart, {reinterpret_cast<const char*>(&part), sizeof part});
+  constexpr std::uint64_t kFragments = 2000;
+  std::vector<IncomingFragment> held;
+  for (std::uint64_t token = 1; token <= kFragments; ++token) {
+    const ShmFragment fragment{token, 0, 10, 0, 0};
+    worker->Send(kShmFragment, {reinterpret_cast<const char*>(&fragment), sizeof fragment});
     CHECK(WaitFor([&] { return worker->Flush(), !worker->pending(); }));
     auto in = client->Next();
     REQUIRE(in.has_value());
     if (late) held.push_back(*std::move(in));
   }
-  // Before late parts are released, the stream's thread must wait for the worker, which sends
+  // Before late fragments are released, the stream's thread must wait for the worker, which sends
   // nothing more.
   if (late) CHECK(WaitFor(OthersWait));
   held.clear();
   int fit = 0;
   REQUIRE(ioctl(worker->socket(), FIONREAD, &fit) == 0);
-  REQUIRE(static_cast<std::uint64_t>(fit) < kParts * 2 * sizeof(std::uint64_t));
+  REQUIRE(static_cast<std::uint64_t>(fit) < kFragments * 2 * sizeof(std::uint64_t));
   std::uint64_t released = 0;
   CHECK(WaitFor([&] {
     REQUIRE(worker
@@ -275,7 +275,7 @@ TEST_CASE("releases that did not fit into the socket are sent when there is room
                   return OkStatus();
                 })
                 .ok());
-    return released == kParts;
+    return released == kFragments;
   }));
 }
 

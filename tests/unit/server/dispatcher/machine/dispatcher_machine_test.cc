@@ -1,4 +1,4 @@
-// Streams and terms: the checks that come before the parts of a dispatcher are called.
+// Streams and terms: the checks that come before the components of a dispatcher are called.
 #include <catch2/catch.hpp>
 
 #include "common/base/protocol_version.h"

@@ -35,8 +35,8 @@ PlanFacts FakeFacts(std::vector<PlanDataset> datasets, const std::vector<v1::Bra
 std::vector<v1::Branch> ToBranches(const std::string& text, std::uint64_t examples) {
   std::vector<v1::Branch> branches;
   std::vector<std::uint64_t> weights;
-  for (const std::string& part : SplitAt(text, ',')) {
-    const std::vector<std::string> fields = SplitAt(part, ':');
+  for (const std::string& entry : SplitAt(text, ',')) {
+    const std::vector<std::string> fields = SplitAt(entry, ':');
     v1::Branch& branch = branches.emplace_back();
     branch.set_name(fields.at(0));
     branch.set_dataset(fields.at(1));
@@ -63,15 +63,15 @@ Digest128 JointDigest(const std::vector<Digest128>& digests) {
 }
 
 std::vector<std::string> SplitAt(const std::string& text, char separator) {
-  std::vector<std::string> parts{""};
+  std::vector<std::string> texts{""};
   for (const char c : text) {
     if (c == separator) {
-      parts.emplace_back();
+      texts.emplace_back();
     } else {
-      parts.back() += c;
+      texts.back() += c;
     }
   }
-  return parts;
+  return texts;
 }
 
 Result<std::shared_ptr<const PlanFacts>> CompileFake(

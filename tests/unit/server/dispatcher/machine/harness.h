@@ -36,7 +36,7 @@ std::string DatasetDigest(const std::string& contents = "stdlib");
 /// The digest that stands for several datasets in a fingerprint; of one, its own.
 Digest128 JointDigest(const std::vector<Digest128>& digests);
 
-/// The parts of a text between separators.
+/// The texts between the separators of a text.
 std::vector<std::string> SplitAt(const std::string& text, char separator);
 
 struct HelloOptions {

@@ -53,8 +53,8 @@ class FaultyFiles final : public SystemCacheFiles {
                std::uint64_t offset) override {
     if (before_write) before_write(offset);
     if (!Fails(write)) return SystemCacheFiles::Write(file, bytes, offset);
-    const std::size_t part = std::min(written_before.load(), bytes.size());
-    static_cast<void>(SystemCacheFiles::Write(file, bytes.first(part), offset));
+    const std::size_t kept = std::min(written_before.load(), bytes.size());
+    static_cast<void>(SystemCacheFiles::Write(file, bytes.first(kept), offset));
     return lies ? OkStatus() : Error(write);
   }
   Status Rename(const std::filesystem::path& from, const std::filesystem::path& to) override {

@@ -37,7 +37,7 @@ void CheckExampleOrder(const Order& order, const Json& expected) {
   }
 }
 
-TEST_CASE("seeds of parts are the recorded ones", "[order][golden]") {
+TEST_CASE("seeds of purposes are the recorded ones", "[order][golden]") {
   for (const auto& [params, expected] : GoldenOrders("derive")) {
     const OrderSeed seed = DeriveSeed(Number(params["seed"]), params["part"].get<std::string>(),
                                       Number(params["number"]));

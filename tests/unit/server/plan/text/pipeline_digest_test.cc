@@ -82,15 +82,15 @@ class Writer {
       }
     }
     if (s["split"].size() > 0) s["split"].try_emplace("method", "disabled");
-    std::vector<std::string> parts = {"millrace: 1\n",
-                                      "dataset: d" + std::to_string(Below(9)) + "\n",
-                                      "source: proof_states\n", "variants: {v: {shuffle: null}}\n"};
+    std::vector<std::string> sections = {
+        "millrace: 1\n", "dataset: d" + std::to_string(Below(9)) + "\n", "source: proof_states\n",
+        "variants: {v: {shuffle: null}}\n"};
     for (const auto& [stage, keys] : s) {
-      if (!keys.empty()) parts.push_back(WriteStage(stage, keys));
+      if (!keys.empty()) sections.push_back(WriteStage(stage, keys));
     }
-    std::shuffle(parts.begin(), parts.end(), random_);
+    std::shuffle(sections.begin(), sections.end(), random_);
     std::string yaml = Coin() ? "%YAML 1.2\n---\n" : "";
-    for (const std::string& part : parts) yaml += part + (Coin() ? "# a comment\n\n" : "");
+    for (const std::string& section : sections) yaml += section + (Coin() ? "# a comment\n\n" : "");
     return yaml;
   }
 

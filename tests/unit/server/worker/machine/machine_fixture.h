@@ -28,8 +28,8 @@ struct Machine {
   Time now{std::chrono::seconds(1)};
   /// The streams on which the machine's actions send a batch, and those to which they refuse one.
   std::set<WorkerMachine::StreamId> sent, refused;
-  std::set<WorkerMachine::StreamId> writing;  // a part or a batch
-  std::map<WorkerMachine::StreamId, std::vector<v1::BatchPart>> parts;
+  std::set<WorkerMachine::StreamId> writing;  // a control message or a batch
+  std::map<WorkerMachine::StreamId, std::vector<v1::BatchFragment>> messages;
   std::map<WorkerMachine::StreamId, v1::Alive> alive;  // the last one
   v1::WorkRequest report;                              // the last one
 
@@ -88,18 +88,18 @@ struct Machine {
     WantsOf(kTwin, steps);
   }
 
-  /// Carries out the machine's actions. Parts are written at once, batches by Sent.
+  /// Carries out the machine's actions. Messages are written at once, batches by Sent.
   void Act() {
     for (auto actions = state.TakeActions(); !actions.empty(); actions = state.TakeActions()) {
       for (const auto& action : actions) {
         if (const auto* batch = std::get_if<WorkerAction::SendBatch>(&action)) {
           sent.insert(batch->stream);
           writing.insert(batch->stream);
-        } else if (const auto* part = std::get_if<WorkerAction::SendPart>(&action)) {
-          if (part->part.has_refused()) refused.insert(part->stream);
-          if (part->part.has_alive()) alive[part->stream] = part->part.alive();
-          parts[part->stream].push_back(part->part);
-          state.OnSent(part->stream, now);
+        } else if (const auto* control = std::get_if<WorkerAction::SendControl>(&action)) {
+          if (control->message.has_refused()) refused.insert(control->stream);
+          if (control->message.has_alive()) alive[control->stream] = control->message.alive();
+          messages[control->stream].push_back(control->message);
+          state.OnSent(control->stream, now);
         } else if (const auto* work = std::get_if<WorkerAction::SendWork>(&action)) {
           report = work->report;
           state.OnWorkWritten(1, now);
@@ -121,20 +121,21 @@ struct Machine {
     Act();
     return task->at;
   }
-  /// The parts that were sent on a stream since the last call.
-  std::vector<v1::BatchPart> Parts(WorkerMachine::StreamId stream = kStream) {
-    return std::exchange(parts[stream], {});
+  /// The messages that were sent on a stream since the last call.
+  std::vector<v1::BatchFragment> Messages(WorkerMachine::StreamId stream = kStream) {
+    return std::exchange(messages[stream], {});
   }
   /// Lets this much time pass, and returns the Alive that the worker sends then, if any.
-  std::optional<v1::BatchPart> AliveAfter(Duration d, WorkerMachine::StreamId stream = kStream) {
+  std::optional<v1::BatchFragment> AliveAfter(Duration d,
+                                              WorkerMachine::StreamId stream = kStream) {
     Act();
-    Parts(stream);
+    Messages(stream);
     now = now + d;
     state.Tick(now);
     Act();
-    std::optional<v1::BatchPart> said;
-    for (const v1::BatchPart& part : Parts(stream)) {
-      if (part.has_alive()) said = part;
+    std::optional<v1::BatchFragment> said;
+    for (const v1::BatchFragment& message : Messages(stream)) {
+      if (message.has_alive()) said = message;
     }
     return said;
   }

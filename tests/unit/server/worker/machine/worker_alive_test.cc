@@ -19,7 +19,7 @@ TEST_CASE("the first message of a stream is Alive, whatever the list asks for", 
   Machine m;
   m.state.Tick(m.now);
   m.Act();
-  CHECK(m.Parts().empty());
+  CHECK(m.Messages().empty());
   bool refused = false;
   SECTION("nothing") { m.Wants(0); }
   SECTION("a step") { m.Wants(1); }
@@ -30,16 +30,16 @@ TEST_CASE("the first message of a stream is Alive, whatever the list asks for", 
     m.Act();
     refused = true;
   }
-  const auto parts = m.Parts();
-  REQUIRE(parts.size() == (refused ? 2 : 1));
-  CHECK(parts[0].has_alive());
-  CHECK(parts[0].alive().slots() == 2);
-  CHECK(parts[0].alive().threads_milli() == 1000);
-  CHECK(parts[0].alive().split() == 1);
-  CHECK(parts[0].alive().batch_ms() == 0);
+  const auto messages = m.Messages();
+  REQUIRE(messages.size() == (refused ? 2 : 1));
+  CHECK(messages[0].has_alive());
+  CHECK(messages[0].alive().slots() == 2);
+  CHECK(messages[0].alive().threads_milli() == 1000);
+  CHECK(messages[0].alive().split() == 1);
+  CHECK(messages[0].alive().batch_ms() == 0);
   if (refused) {
-    CHECK(parts[1].refused().code() == static_cast<std::uint32_t>(StatusCode::kUnavailable));
-    CHECK_FALSE(parts[1].refused().has_at());
+    CHECK(messages[1].refused().code() == static_cast<std::uint32_t>(StatusCode::kUnavailable));
+    CHECK_FALSE(messages[1].refused().has_at());
   }
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("a worker that stood still has missed nothing that it can tell", "[wor
 TEST_CASE("a worker says what has changed, at most every 50 ms", "[worker][alive]") {
   Machine m;
   m.Wants(4);
-  m.Parts();
+  m.Messages();
   const auto task = m.state.NextBuild(m.now);
   REQUIRE(task);
   CHECK(!m.AliveAfter(20 * kMs));
@@ -89,12 +89,12 @@ TEST_CASE("a worker says what has changed, at most every 50 ms", "[worker][alive
   // The time of a batch, and that it is built.
   m.state.OnBuilt(*task, std::make_shared<BuiltBatch>(), 600, 0.16, {}, m.now);
   m.Act();
-  const auto parts = m.Parts();
-  REQUIRE(parts.size() == 1);  // before the batch
-  CHECK(parts[0].alive().batch_ms() == Approx(160));
-  CHECK(NamedBy(parts[0].alive().built()) == std::vector<std::uint64_t>{0});
-  CHECK(parts[0].alive().building_size() == 0);
-  CHECK(parts[0].batches_sent() == 0);
+  const auto messages = m.Messages();
+  REQUIRE(messages.size() == 1);  // before the batch
+  CHECK(messages[0].alive().batch_ms() == Approx(160));
+  CHECK(NamedBy(messages[0].alive().built()) == std::vector<std::uint64_t>{0});
+  CHECK(messages[0].alive().building_size() == 0);
+  CHECK(messages[0].batches_sent() == 0);
   m.Sent();
   const auto later = m.AliveAfter(1000 * kMs);
   REQUIRE(later);
@@ -107,7 +107,7 @@ TEST_CASE("of many streams each is told of changes less often", "[worker][alive]
     REQUIRE(m.state.OnStreamOpened(stream, {"one of many"}).ok());
   }
   m.Wants(4);
-  m.Parts();
+  m.Messages();
   REQUIRE(m.state.NextBuild(m.now));
   CHECK_FALSE(m.AliveAfter(100 * kMs));
   CHECK_FALSE(m.AliveAfter(190 * kMs));
@@ -138,7 +138,7 @@ TEST_CASE("a stream that waits for the build of another is told which batch is b
   m.state.Tick(m.now);
   std::set<WorkerMachine::StreamId> told;
   for (const auto& action : m.state.TakeActions()) {
-    const auto* send = std::get_if<WorkerAction::SendPart>(&action);
+    const auto* send = std::get_if<WorkerAction::SendControl>(&action);
     if (send == nullptr || send->builds.empty()) continue;
     CHECK(send->builds == std::vector<std::uint64_t>{task->build});
     told.insert(send->stream);
@@ -151,7 +151,7 @@ TEST_CASE("twins are told of one another's steps", "[worker][alive][twins]") {
   m.Wants(3);
   m.AddTwin(0);
   m.Act();
-  CHECK(NamedBy(m.Parts(kTwin).at(0).alive().twins()) == std::vector<std::uint64_t>{0, 10, 20});
+  CHECK(NamedBy(m.Messages(kTwin).at(0).alive().twins()) == std::vector<std::uint64_t>{0, 10, 20});
   // One that the first has got is kept for the other.
   m.Build();
   m.Sent();
@@ -171,7 +171,7 @@ TEST_CASE("slots and threads are shared by the jobs with steps here, and a strea
     list.set_asks(true);
     m.state.OnWants(id, list, m.now);
     m.Act();
-    return m.Parts(id).at(0).alive();
+    return m.Messages(id).at(0).alive();
   };
   // A consumer that comes is taken to ask soon.
   const v1::Alive alone = join(kStream, "light", 1);
@@ -202,7 +202,7 @@ TEST_CASE("slots follow the time of a batch, and the memory that is left", "[wor
   list.mutable_runs(0)->set_position(20);
   m.state.OnWants(kStream, list, m.now);
   m.Act();
-  m.Parts();
+  m.Messages();
   const auto slots = [&] {
     m.AliveAfter(50 * kMs);
     return m.alive[kStream].slots();

@@ -18,18 +18,18 @@ TEST_CASE("a drain says slots 0 and going_away at once, and begins nothing but a
           "[worker][drain]") {
   Machine m(2);
   m.Wants(4);
-  m.Parts();
+  m.Messages();
   const auto building = m.state.NextBuild(m.now);
   REQUIRE(building);
   SECTION("an operator's") { m.Say(Order(true)); }
   SECTION("the process's own") { m.state.Drain(m.now); }
   m.Act();
-  const auto parts = m.Parts();
-  REQUIRE(parts.size() == 2);
-  CHECK(parts[0].has_alive());
-  CHECK(parts[0].alive().slots() == 0);
-  CHECK(parts[0].alive().building_size() == 1);
-  CHECK(parts[1].going_away());
+  const auto messages = m.Messages();
+  REQUIRE(messages.size() == 2);
+  CHECK(messages[0].has_alive());
+  CHECK(messages[0].alive().slots() == 0);
+  CHECK(messages[0].alive().building_size() == 1);
+  CHECK(messages[1].going_away());
   CHECK(m.report.draining());
   CHECK(m.report.slots() == 0);
   CHECK_FALSE(m.state.Ready());
@@ -86,12 +86,12 @@ TEST_CASE("an operator takes back a drain that an operator ordered", "[worker][d
   m.Wants(2);
   m.Say(Order(true));
   m.Act();
-  m.Parts();
+  m.Messages();
   m.Say(Order(false));
   m.Act();
-  const auto parts = m.Parts();
-  REQUIRE(parts.size() == 1);
-  CHECK(parts[0].alive().slots() == 2);
+  const auto messages = m.Messages();
+  REQUIRE(messages.size() == 1);
+  CHECK(messages[0].alive().slots() == 2);
   CHECK_FALSE(m.report.draining());
   CHECK(m.report.slots() == 2);
   CHECK(m.state.Ready());
@@ -99,11 +99,11 @@ TEST_CASE("an operator takes back a drain that an operator ordered", "[worker][d
   m.Sent();
   REQUIRE(m.Build());
   m.Sent();
-  m.Parts();
+  m.Messages();
   // Another drain is said again.
   m.Say(Order(true));
   m.Act();
-  CHECK(m.Parts().back().going_away());
+  CHECK(m.Messages().back().going_away());
 }
 
 TEST_CASE("nobody takes back the drain of a process that ends", "[worker][drain]") {
@@ -115,7 +115,7 @@ TEST_CASE("nobody takes back the drain of a process that ends", "[worker][drain]
   if (ordered) m.Say(Order(true));
   m.state.Drain(m.now);
   m.Act();
-  m.Parts();
+  m.Messages();
   m.Say(Order(false));
   m.Act();
   CHECK(m.state.draining());

@@ -102,7 +102,7 @@ class FakeProvider final : public PlanProvider {
 
 /// A consumer's end of a stream of batches.
 struct Consumer {
-  std::shared_ptr<Recorder<IncomingPart>> parts;
+  std::shared_ptr<Recorder<IncomingFragment>> fragments;
   std::shared_ptr<Stream<v1::WantList>> wants;
 };
 
@@ -168,8 +168,8 @@ struct Fixture {
     return *report;
   }
   Consumer Consume() {
-    auto parts = std::make_shared<Recorder<IncomingPart>>();
-    return {parts, network.MakeConnector("c:1")->StreamBatches("w1:1", parts)};
+    auto fragments = std::make_shared<Recorder<IncomingFragment>>();
+    return {fragments, network.MakeConnector("c:1")->StreamBatches("w1:1", fragments)};
   }
   /// Reads reports until one fits, and returns it. Returns nullopt if none of 200 reports fits, or
   /// if the stream ends.
@@ -210,11 +210,11 @@ inline v1::WantList Wants(const std::string& fingerprint, std::uint32_t steps) {
   return list;
 }
 
-/// The next part that is more than a sign of life.
-inline std::optional<IncomingPart> NextPart(Recorder<IncomingPart>& parts) {
-  std::optional<IncomingPart> part = parts.Next();
-  while (part && part->part.has_alive()) part = parts.Next();
-  return part;
+/// The next fragment that is more than a sign of life.
+inline std::optional<IncomingFragment> NextFragment(Recorder<IncomingFragment>& fragments) {
+  std::optional<IncomingFragment> fragment = fragments.Next();
+  while (fragment && fragment->message.has_alive()) fragment = fragments.Next();
+  return fragment;
 }
 
 }  // namespace millrace::test

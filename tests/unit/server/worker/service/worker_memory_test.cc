@@ -35,12 +35,12 @@ TEST_CASE("a worker short of memory builds less ahead, and goes on when there is
   // Even then a consumer gets batch after batch.
   auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 8));
-  const auto part = test::NextPart(*consumer);
-  REQUIRE(part);
-  CHECK(part->part.at().example() == 0);
+  const auto fragment = test::NextFragment(*consumer);
+  REQUIRE(fragment);
+  CHECK(fragment->message.at().example() == 0);
   f.memory_used = 0;
   CHECK(budget([](std::uint64_t bytes) { return bytes == kAll; }));
-  for (int i = 0; i < 7; ++i) CHECK(test::NextPart(*consumer));
+  for (int i = 0; i < 7; ++i) CHECK(test::NextFragment(*consumer));
 }
 
 TEST_CASE("the cache of examples gives way before work ahead does, and is reported",
@@ -201,7 +201,7 @@ TEST_CASE("a trace has each request to a plugin's process, within the build that
   v1::WantList wants = Wants(f.fingerprint, 1);
   ToProto(Number{5, 9}, wants.mutable_session());
   stream->Write(wants);
-  REQUIRE(test::NextPart(*consumer));
+  REQUIRE(test::NextFragment(*consumer));
   f.provider->on_request("speech:Corpus", f.clock->Now(), f.clock->Now());  // no builder asks
   std::vector<Span> requests;
   std::vector<Span> builds;
@@ -235,10 +235,10 @@ TEST_CASE("a batch says whether processes of plugins took most of its time", "[w
     f.Serve();
     auto [consumer, stream] = f.Consume();
     stream->Write(Wants(f.fingerprint, 2));
-    REQUIRE(test::NextPart(*consumer));
-    const auto part = test::NextPart(*consumer);  // the times before it do not count
-    REQUIRE(part);
-    return part->part.mostly_python();
+    REQUIRE(test::NextFragment(*consumer));
+    const auto fragment = test::NextFragment(*consumer);  // the times before it do not count
+    REQUIRE(fragment);
+    return fragment->message.mostly_python();
   };
   CHECK(is_mostly_python({"shuffle", "python", "python"}));
   CHECK(is_mostly_python({"python", "tensors: take", "tensors: python: mfcc"}));

@@ -13,7 +13,7 @@ namespace millrace {
 namespace {
 
 using test::Fixture;
-using test::NextPart;
+using test::NextFragment;
 
 /// Rows that take 15 ms of a clock that the test moves. A thread that begins a slice waits until
 /// `together` threads are at one, or the gate is opened.
@@ -97,12 +97,12 @@ TEST_CASE("threads without a batch help with one that another thread began", "[w
   f.Serve();
   auto [consumer, stream] = f.Consume();
   stream->Write(test::Wants(f.fingerprint, 1));
-  const auto part = NextPart(*consumer);
-  REQUIRE(part);
-  CHECK(part->part.batches_sent() == 1);
+  const auto fragment = NextFragment(*consumer);
+  REQUIRE(fragment);
+  CHECK(fragment->message.batches_sent() == 1);
   CHECK(rows.threads() == 4);
   stream->Write(test::Wants(f.fingerprint, 40));
-  for (int i = 0; i < 39; ++i) REQUIRE(NextPart(*consumer));
+  for (int i = 0; i < 39; ++i) REQUIRE(NextFragment(*consumer));
 }
 
 TEST_CASE("a batch of which slices fail is refused with the error of the lowest row",
@@ -113,11 +113,11 @@ TEST_CASE("a batch of which slices fail is refused with the error of the lowest 
   f.Serve();
   auto [consumer, stream] = f.Consume();
   stream->Write(test::Wants(f.fingerprint, 1));
-  const auto part = NextPart(*consumer);
-  REQUIRE(part);
-  REQUIRE(part->part.has_refused());
-  CHECK_THAT(part->part.refused().message(), Catch::Contains("row 3 failed"));
-  CHECK_THAT(part->part.refused().message(), Catch::Contains("batch at"));
+  const auto fragment = NextFragment(*consumer);
+  REQUIRE(fragment);
+  REQUIRE(fragment->message.has_refused());
+  CHECK_THAT(fragment->message.refused().message(), Catch::Contains("row 3 failed"));
+  CHECK_THAT(fragment->message.refused().message(), Catch::Contains("batch at"));
 }
 
 TEST_CASE("a worker may lose plan and consumer while threads build slices", "[worker][slices]") {
@@ -160,7 +160,7 @@ TEST_CASE("a worker may lose plan and consumer while threads build slices", "[wo
   wants.mutable_runs(0)->set_position(500);
   wants.mutable_runs(0)->set_first_example(500);
   again->Write(wants);
-  REQUIRE(NextPart(*other));
+  REQUIRE(NextFragment(*other));
 }
 
 TEST_CASE("a worker that stops does not build the slices that are left", "[worker][slices]") {

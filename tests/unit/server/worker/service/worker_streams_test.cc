@@ -15,7 +15,7 @@ namespace {
 
 using test::FakePlan;
 using test::Fixture;
-using test::NextPart;
+using test::NextFragment;
 using test::Recorder;
 using test::Wants;
 
@@ -30,11 +30,12 @@ TEST_CASE("a plan that fails here says why, and its steps are refused", "[worker
   stream->Write(Wants(f.fingerprint, 1));
   const auto first = consumer->Next();
   REQUIRE(first);
-  CHECK(first->part.has_alive());
-  const auto part = NextPart(*consumer);
-  REQUIRE(part);
-  CHECK_FALSE(part->part.refused().has_at());
-  CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
+  CHECK(first->message.has_alive());
+  const auto fragment = NextFragment(*consumer);
+  REQUIRE(fragment);
+  CHECK_FALSE(fragment->message.refused().has_at());
+  CHECK(fragment->message.refused().code() ==
+        static_cast<std::uint32_t>(StatusCode::kFailedPrecondition));
 }
 
 TEST_CASE("a stream beyond the worker's limit is refused with it, and those of before go on",
@@ -42,12 +43,12 @@ TEST_CASE("a stream beyond the worker's limit is refused with it, and those of b
   Fixture f;
   std::vector<test::Consumer> consumers;
   for (int i = 0; i < 5; ++i) consumers.push_back(f.Consume());
-  const auto closed = consumers.back().parts->WaitClosed();
+  const auto closed = consumers.back().fragments->WaitClosed();
   REQUIRE(closed);
   CHECK(closed->code() == StatusCode::kResourceExhausted);
   CHECK(closed->message().find("4 streams") != std::string::npos);
   consumers.front().wants->Write(Wants(f.fingerprint, 1));
-  CHECK(consumers.front().parts->Next());  // an answer
+  CHECK(consumers.front().fragments->Next());  // an answer
 }
 
 TEST_CASE("a list of very many files is cut, so that the dispatcher takes the report",
@@ -96,18 +97,18 @@ TEST_CASE("a consumer gets the batches that it asks for, with the plan's bytes",
   stream->Write(Wants(f.fingerprint, 3));
   std::set<std::uint64_t> positions;
   for (int i = 0; i < 3; ++i) {
-    const auto part = NextPart(*consumer);
-    REQUIRE(part);
-    positions.insert(part->part.at().example());
-    CHECK(part->part.total_bytes() == part->data_bytes());
+    const auto fragment = NextFragment(*consumer);
+    REQUIRE(fragment);
+    positions.insert(fragment->message.at().example());
+    CHECK(fragment->message.total_bytes() == fragment->data_bytes());
     BatchScratch scratch;
-    auto expected = f.provider->plan->Batch(0, {part->part.at().example(), 10}, scratch);
+    auto expected = f.provider->plan->Batch(0, {fragment->message.at().example(), 10}, scratch);
     REQUIRE(expected.ok());
-    std::vector<std::byte> bytes(part->data_bytes());
-    wire::GatherInto(*part, bytes);
+    std::vector<std::byte> bytes(fragment->data_bytes());
+    wire::GatherInto(*fragment, bytes);
     CHECK(std::equal(bytes.begin(), bytes.end(), (*expected)->bytes().begin(),
                      (*expected)->bytes().end()));
-    CHECK(part->part.digest() == (*expected)->digest().ToBytes());
+    CHECK(fragment->message.digest() == (*expected)->digest().ToBytes());
   }
   CHECK(positions == std::set<std::uint64_t>{0, 10, 20});
 }
@@ -123,19 +124,21 @@ v1::WantList LargeWants(const Fixture& f, std::uint32_t steps, v1::Compression c
 
 /// Reads a batch and checks its bytes against those of the plan. Returns the bytes that came for
 /// it.
-std::size_t CheckBatch(Fixture& f, Recorder<IncomingPart>& parts, v1::Compression compression) {
-  const auto part = NextPart(parts);
-  REQUIRE(part);
-  CHECK(part->part.compression() == compression);
+std::size_t CheckBatch(Fixture& f, Recorder<IncomingFragment>& fragments,
+                       v1::Compression compression) {
+  const auto fragment = NextFragment(fragments);
+  REQUIRE(fragment);
+  CHECK(fragment->message.compression() == compression);
   BatchScratch scratch;
-  const auto expected = f.provider->plan->Batch(0, {part->part.at().example(), 300}, scratch);
+  const auto expected =
+      f.provider->plan->Batch(0, {fragment->message.at().example(), 300}, scratch);
   REQUIRE(expected.ok());
   const std::span<const std::byte> bytes = (*expected)->bytes();
-  CHECK(part->part.total_bytes() == bytes.size());
-  CHECK(part->part.digest() == (*expected)->digest().ToBytes());
-  REQUIRE(part->batch_bytes() == bytes.size());
-  std::vector<std::byte> came(part->data_bytes());
-  wire::GatherInto(*part, came);
+  CHECK(fragment->message.total_bytes() == bytes.size());
+  CHECK(fragment->message.digest() == (*expected)->digest().ToBytes());
+  REQUIRE(fragment->batch_bytes() == bytes.size());
+  std::vector<std::byte> came(fragment->data_bytes());
+  wire::GatherInto(*fragment, came);
   std::vector<std::byte> raw(bytes.size());
   if (compression == v1::COMPRESSION_OFF) {
     raw = came;
@@ -151,9 +154,9 @@ TEST_CASE("a consumer gets batches compressed as it asks for them", "[worker][co
   f.Serve();
   std::map<v1::Compression, std::size_t> came;
   for (const auto compression : {v1::COMPRESSION_OFF, v1::COMPRESSION_LZ4, v1::COMPRESSION_ZSTD}) {
-    auto [parts, stream] = f.Consume();
+    auto [fragments, stream] = f.Consume();
     stream->Write(LargeWants(f, 3, compression));
-    for (int i = 0; i < 3; ++i) came[compression] += CheckBatch(f, *parts, compression);
+    for (int i = 0; i < 3; ++i) came[compression] += CheckBatch(f, *fragments, compression);
   }
   CHECK(came[v1::COMPRESSION_LZ4] < came[v1::COMPRESSION_OFF] * 2 / 3);
   CHECK(came[v1::COMPRESSION_ZSTD] < came[v1::COMPRESSION_OFF] * 2 / 3);
@@ -178,9 +181,9 @@ TEST_CASE("twins get one batch in different compressions", "[worker][compression
 TEST_CASE("a compression that a worker does not know is left out", "[worker][compression]") {
   Fixture f;
   f.Serve();
-  auto [parts, stream] = f.Consume();
+  auto [fragments, stream] = f.Consume();
   stream->Write(LargeWants(f, 1, static_cast<v1::Compression>(99)));
-  CheckBatch(f, *parts, v1::COMPRESSION_OFF);
+  CheckBatch(f, *fragments, v1::COMPRESSION_OFF);
 }
 
 TEST_CASE("a consumer that goes while its batch is compressed harms nothing",
@@ -188,24 +191,24 @@ TEST_CASE("a consumer that goes while its batch is compressed harms nothing",
   Fixture f;
   f.Serve();
   for (int i = 0; i < 50; ++i) {
-    auto [parts, stream] = f.Consume();
+    auto [fragments, stream] = f.Consume();
     stream->Write(LargeWants(f, 3, v1::COMPRESSION_ZSTD));
-    if (i % 2 == 0) CheckBatch(f, *parts, v1::COMPRESSION_ZSTD);
+    if (i % 2 == 0) CheckBatch(f, *fragments, v1::COMPRESSION_ZSTD);
     stream->Close(Cancelled("gone"));
-    REQUIRE(parts->WaitClosed());
+    REQUIRE(fragments->WaitClosed());
   }
-  auto [parts, stream] = f.Consume();
+  auto [fragments, stream] = f.Consume();
   stream->Write(LargeWants(f, 1, v1::COMPRESSION_LZ4));
-  CheckBatch(f, *parts, v1::COMPRESSION_LZ4);
+  CheckBatch(f, *fragments, v1::COMPRESSION_LZ4);
 }
 
 TEST_CASE("a worker stops while batches are compressed", "[worker][compression]") {
   Fixture f;
   f.Serve();
-  auto [parts, stream] = f.Consume();
+  auto [fragments, stream] = f.Consume();
   stream->Write(LargeWants(f, 3, v1::COMPRESSION_ZSTD));
   f.worker->Stop();
-  CHECK(parts->WaitClosed());
+  CHECK(fragments->WaitClosed());
 }
 
 TEST_CASE("a consumer that waits is told the stage of the build", "[worker][alive]") {
@@ -220,16 +223,16 @@ TEST_CASE("a consumer that waits is told the stage of the build", "[worker][aliv
   auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 1));
   REQUIRE(begun.get_future().wait_for(test::kPatience) == std::future_status::ready);
-  // A tick says nothing while the part before it is still under way, so there are several.
-  const auto is_told = [&, &parts = consumer](const char* stage, const std::string& name) {
+  // A tick says nothing while the message before it is still under way, so there are several.
+  const auto is_told = [&, &fragments = consumer](const char* stage, const std::string& name) {
     f.provider->plan->stage = stage;
     for (int tick = 0; tick < 1000; ++tick) {
       f.clock->Advance(std::chrono::seconds(1));
       f.worker->Tick();
-      const auto part = parts->Next(std::chrono::milliseconds(20));
-      if (part && part->part.alive().building_size() == 1 &&
-          part->part.alive().building(0).stage() == name) {
-        return part->part.alive().building(0).at().example() == 0;
+      const auto fragment = fragments->Next(std::chrono::milliseconds(20));
+      if (fragment && fragment->message.alive().building_size() == 1 &&
+          fragment->message.alive().building(0).stage() == name) {
+        return fragment->message.alive().building(0).at().example() == 0;
       }
     }
     return false;
@@ -239,10 +242,10 @@ TEST_CASE("a consumer that waits is told the stage of the build", "[worker][aliv
   CHECK(is_told("", "seal"));  // the plan's stages are over: the digest is under way
   go_on.set_value();
   for (;;) {
-    const auto part = consumer->Next();
-    REQUIRE(part);
-    if (part->part.has_alive()) continue;
-    CHECK(part->data_bytes() > 0);
+    const auto fragment = consumer->Next();
+    REQUIRE(fragment);
+    if (fragment->message.has_alive()) continue;
+    CHECK(fragment->data_bytes() > 0);
     break;
   }
 }
@@ -253,7 +256,7 @@ TEST_CASE("metrics and reports have the time of each stage of builds, by name", 
   f.Serve();
   auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 3));
-  for (int i = 0; i < 3; ++i) REQUIRE(NextPart(*consumer));
+  for (int i = 0; i < 3; ++i) REQUIRE(NextFragment(*consumer));
   MetricSet metrics;
   f.worker->AddMetrics(metrics);
   const auto& stages = metrics.histograms(Metric::kBatchBuildSeconds);
@@ -276,10 +279,10 @@ TEST_CASE("a plan that was dropped and is asked for again builds as before", "[w
     f.Serve();
     auto [consumer, stream] = f.Consume();
     stream->Write(Wants(f.fingerprint, 1));
-    const auto part = NextPart(*consumer);
-    REQUIRE(part);
-    CHECK(part->part.refused().message() == "");
-    CHECK(part->data_bytes() > 0);
+    const auto fragment = NextFragment(*consumer);
+    REQUIRE(fragment);
+    CHECK(fragment->message.refused().message() == "");
+    CHECK(fragment->data_bytes() > 0);
     stream->Close(Cancelled("done"));
     REQUIRE(consumer->WaitClosed());
     // The plan stays until the worker has noticed that this stream has ended.
@@ -295,11 +298,11 @@ TEST_CASE("a plan that was dropped and is asked for again builds as before", "[w
   }
 }
 
-/// Returns the next part that refuses a step. Skips signs of life before it.
-std::optional<v1::Refused> NextRefusal(Recorder<IncomingPart>& consumer) {
-  while (auto part = consumer.Next()) {
-    if (part->part.has_refused()) return part->part.refused();
-    if (!part->part.has_alive()) return std::nullopt;
+/// Returns the next message that refuses a step. Skips signs of life before it.
+std::optional<v1::Refused> NextRefusal(Recorder<IncomingFragment>& consumer) {
+  while (auto fragment = consumer.Next()) {
+    if (fragment->message.has_refused()) return fragment->message.refused();
+    if (!fragment->message.has_alive()) return std::nullopt;
   }
   return std::nullopt;
 }
@@ -312,7 +315,7 @@ TEST_CASE("files are looked at once a second; a plan of damaged ones fails, and 
   v1::WantList wants = Wants(f.fingerprint, 1);
   wants.set_credit_bytes(0);  // only the first batch is sent, because it is `next`
   stream->Write(wants);
-  REQUIRE(NextPart(*consumer));
+  REQUIRE(NextFragment(*consumer));
   while (!f.worker->Idle()) std::this_thread::yield();
   wants.mutable_runs(0)->set_steps(3);  // the other batches are built and not sent
   stream->Write(wants);
@@ -365,10 +368,10 @@ TEST_CASE("a range beyond the epoch is refused, not built", "[worker]") {
   v1::WantList wants = Wants(f.fingerprint, 1);
   wants.mutable_runs(0)->set_first_example(5000);
   stream->Write(wants);
-  const auto part = NextPart(*consumer);
-  REQUIRE(part);
-  CHECK(part->part.refused().has_at());
-  CHECK(part->part.refused().code() == static_cast<std::uint32_t>(StatusCode::kOutOfRange));
+  const auto fragment = NextFragment(*consumer);
+  REQUIRE(fragment);
+  CHECK(fragment->message.refused().has_at());
+  CHECK(fragment->message.refused().code() == static_cast<std::uint32_t>(StatusCode::kOutOfRange));
 }
 
 TEST_CASE("a want list that makes no sense ends its stream with the reason", "[worker]") {
@@ -395,15 +398,15 @@ TEST_CASE("a draining worker asks its consumers to go elsewhere and tells the di
   f.Serve();
   auto [consumer, stream] = f.Consume();
   stream->Write(Wants(f.fingerprint, 1));
-  REQUIRE(NextPart(*consumer));
+  REQUIRE(NextFragment(*consumer));
   v1::WorkResponse drain;
   v1::PlanSpec& spec = *drain.add_plans();
   spec.set_fingerprint(f.fingerprint);
   drain.set_drain(true);
   f.Say(drain);
-  const auto part = NextPart(*consumer);
-  REQUIRE(part);
-  CHECK(part->part.going_away());
+  const auto fragment = NextFragment(*consumer);
+  REQUIRE(fragment);
+  CHECK(fragment->message.going_away());
   CHECK(f.WaitReport([](const auto& r) { return r.draining(); }));
   CHECK(f.worker->Idle());
 }

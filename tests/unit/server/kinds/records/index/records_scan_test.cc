@@ -68,7 +68,7 @@ TEST_CASE("files of records are listed by the bytes of their whole names, at any
     WriteRecords(dir / name, {});
   }
   std::ofstream(dir / "notes.txt") << "x";
-  // '-' is before '.', and that is before '/': parts of a path do not count.
+  // '-' is before '.', and that is before '/': components of a path do not count.
   CHECK(ListRecords(dir.path())->names ==
         std::vector<std::string>{"B.tfrecord", "a-00000-of-00001", "a.tfrecord",
                                  "a/b/c-00000-of-00001", "a/z.tfrecord", "b.tfrecord"});

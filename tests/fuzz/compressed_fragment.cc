@@ -1,5 +1,5 @@
-// The data of a compressed part, as a hostile worker may send them, and what the compressor makes
-// of any bytes.
+// The data of a compressed fragment, as a hostile worker may send them, and what the compressor
+// makes of any bytes.
 //
 // Byte 0 of an input is the compression, bytes 1 to 3 are how many bytes the data are said to stand
 // for.

@@ -1,4 +1,4 @@
-#include "server/worker/service/part_compressor.h"
+#include "server/worker/service/fragment_compressor.h"
 
 #include <chrono>
 #include <utility>
@@ -6,8 +6,8 @@
 namespace millrace {
 namespace {
 
-/// Copies the compressed bytes, which are few, so that the memory of a part has its own size.
-CompressedPart CopyOf(std::span<const std::byte> bytes) {
+/// Copies the compressed bytes, which are few, so that the memory of a fragment has its own size.
+CompressedFragment CopyOf(std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
   auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
   const std::span<const std::byte> data = *copy;
@@ -16,7 +16,7 @@ CompressedPart CopyOf(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-void PartCompressor::Add(Job job) {
+void FragmentCompressor::Add(Job job) {
   MutexLock lock(mutex_);
   if (stopping_) return;
   jobs_.push_back(std::move(job));
@@ -27,7 +27,7 @@ void PartCompressor::Add(Job job) {
   }
 }
 
-void PartCompressor::Stop() {
+void FragmentCompressor::Stop() {
   std::vector<std::thread> threads;
   std::deque<Job> forgotten;  // destroyed outside the lock
   {
@@ -40,12 +40,12 @@ void PartCompressor::Stop() {
   for (std::thread& thread : threads) thread.join();
 }
 
-double PartCompressor::seconds() const {
+double FragmentCompressor::seconds() const {
   MutexLock lock(mutex_);
   return seconds_;
 }
 
-void PartCompressor::Run() {
+void FragmentCompressor::Run() {
   Compressor compressor;
   MutexLock lock(mutex_);
   while (!stopping_) {
@@ -59,9 +59,9 @@ void PartCompressor::Run() {
     jobs_.pop_front();
     lock.Unlock();
     const auto began = std::chrono::steady_clock::now();
-    CompressedPart part = CopyOf(compressor.Compress(job.compression, job.bytes));
+    CompressedFragment fragment = CopyOf(compressor.Compress(job.compression, job.bytes));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    job.done(std::move(part));
+    job.done(std::move(fragment));
     job = {};
     lock.Lock();
     seconds_ += took.count();

@@ -1,4 +1,4 @@
-// Compresses parts of batches for the streams of a worker. It has threads of its own, so that
+// Compresses fragments of batches for the streams of a worker. It has threads of its own, so that
 // neither the threads that build nor the network's threads wait for it. They are started when they
 // are needed.
 //
@@ -19,25 +19,25 @@
 
 namespace millrace {
 
-/// A part of a batch, compressed. Empty if it is better sent as it is.
-struct CompressedPart {
+/// A fragment of a batch, compressed. Empty if it is better sent as it is.
+struct CompressedFragment {
   std::span<const std::byte> data;
   std::shared_ptr<const void> owner;  // keeps `data` alive
 };
 
-class PartCompressor {
+class FragmentCompressor {
  public:
   struct Job {
     Compression compression = Compression::kOff;
     std::span<const std::byte> bytes;
     std::shared_ptr<const void> owner;  // keeps `bytes` alive
-    std::function<void(CompressedPart)> done;
+    std::function<void(CompressedFragment)> done;
   };
 
   /// `most_threads`: at least 1.
-  explicit PartCompressor(int most_threads)
+  explicit FragmentCompressor(int most_threads)
       : most_threads_(static_cast<std::size_t>(most_threads)) {}
-  ~PartCompressor() { Stop(); }
+  ~FragmentCompressor() { Stop(); }
 
   /// Calls `done` later, on a thread of its own. Does nothing after Stop.
   void Add(Job job);
