@@ -42,7 +42,7 @@ struct SourceType {
   /// The id of the dataset that a pipeline without `dataset:` draws from, made from the argument;
   /// null: a dataset has to be named.
   std::function<std::string(const ParamValue& argument)> own_dataset = {};
-  bool has_graphs = true;  // whether examples are graphs
+  bool has_graphs = false;  // whether examples are graphs
 };
 
 class SourceTable {

@@ -144,8 +144,14 @@ class CoqKind final : public DatasetKind {
 
  private:
   const SourceTable sources_ = SourceTable({
-      {"proof_states", "one example a proof state", Make<MakeProofStateSource>},
-      {"definitions", "one a cluster of definitions", Make<MakeDefinitionSource>},
+      {.name = "proof_states",
+       .help = "one example a proof state",
+       .make = Make<MakeProofStateSource>,
+       .has_graphs = true},
+      {.name = "definitions",
+       .help = "one a cluster of definitions",
+       .make = Make<MakeDefinitionSource>,
+       .has_graphs = true},
   });
 };
 

@@ -40,10 +40,18 @@ SourceTable GraphSources() {
   const std::map<std::string, ParamValue> defaults = {{"edges.symmetrization", "none"},
                                                       {"edges.add_self_edges", false}};
   return SourceTable({
-      {"roots", "a node of a list, with its closure", located(MakeRootSource),
-       list("name of the list; all: every node, if no list has that name"), defaults},
-      {"graphs", "a whole small graph of a list", located(MakeSmallGraphSource),
-       list("name of the list"), defaults},
+      {.name = "roots",
+       .help = "a node of a list, with its closure",
+       .make = located(MakeRootSource),
+       .argument = list("name of the list; all: every node, if no list has that name"),
+       .defaults = defaults,
+       .has_graphs = true},
+      {.name = "graphs",
+       .help = "a whole small graph of a list",
+       .make = located(MakeSmallGraphSource),
+       .argument = list("name of the list"),
+       .defaults = defaults,
+       .has_graphs = true},
   });
 }
 

@@ -343,7 +343,6 @@ SourceTable PluginSources(std::shared_ptr<PluginRegistry> plugins) {
   SourceType python;
   python.name = kPythonKind;
   python.help = "what a class of a plugin builds";
-  python.has_graphs = false;
   python.make = [plugins = std::move(plugins)](const std::shared_ptr<const Dataset>& dataset,
                                                const PlanParts& parts) {
     return MakePluginSource(plugins, dataset, parts);

@@ -353,7 +353,6 @@ SourceTable RecordsSources() {
   SourceType records;
   records.name = kRecordsKind;
   records.help = "a record";
-  records.has_graphs = false;
   records.make = MakeRecordsSource;
   records.argument = std::move(features);
   records.options = {std::move(on_error)};

@@ -135,7 +135,8 @@ class ListKind final : public DatasetKind {
         .make = MakeNone,
         .argument =
             Parameter{.name = "", .types = {ParamType::kText}, .help = "name of the list"},
-        .defaults = {{"edges.add_self_edges", false}}}});
+        .defaults = {{"edges.add_self_edges", false}},
+        .has_graphs = true}});
 };
 
 const StageTable& TableWithLists() {
