@@ -31,16 +31,39 @@ using FileId = StrongId<struct FileIdTag, std::uint32_t>;
 /// An example of a source, numbered from 0 in the order in which the source lists its examples.
 using ExampleId = StrongId<struct ExampleIdTag, std::uint64_t>;
 
-/// The number of a session or worker. It is never used twice. Numbers are ordered, and a later one
-/// is higher.
+/// A number that a dispatcher has issued, for a session, a worker or anything else. It is never
+/// used twice. Numbers are ordered, and a later one is higher. Only code that treats all of them
+/// alike uses it; other code uses a SessionId or a WorkerId.
 struct Number {
   std::uint64_t term = 0;
   std::uint64_t n = 0;
   friend constexpr auto operator<=>(const Number&, const Number&) = default;
-  bool is_set() const { return term != 0 || n != 0; }
+  constexpr bool is_set() const { return term != 0 || n != 0; }
   /// "term.n"
   std::string ToString() const;
 };
+
+/// A Number with one meaning, so that a SessionId cannot be used as a WorkerId. `Tag` is never
+/// defined.
+template <class Tag>
+class IssuedId {
+ public:
+  constexpr IssuedId() = default;
+  constexpr explicit IssuedId(Number number) : number_(number) {}
+  constexpr Number number() const { return number_; }
+  friend constexpr auto operator<=>(const IssuedId&, const IssuedId&) = default;
+  constexpr bool is_set() const { return number_.is_set(); }
+  /// "term.n"
+  std::string ToString() const { return number_.ToString(); }
+
+ private:
+  Number number_;
+};
+
+/// The number of a session.
+using SessionId = IssuedId<struct SessionIdTag>;
+/// The number of a worker.
+using WorkerId = IssuedId<struct WorkerIdTag>;
 
 /// 128 bits of XXH3 (https://github.com/Cyan4973/xxHash). Written as 32 hex digits, the high half
 /// first.
@@ -75,9 +98,9 @@ struct std::hash<millrace::StrongId<Tag, Rep>> {
     return std::hash<Rep>()(id.value());
   }
 };
-template <>
-struct std::hash<millrace::Number> {
-  std::size_t operator()(const millrace::Number& n) const {
-    return static_cast<std::size_t>(n.term * 0x9E3779B97F4A7C15u + n.n);
+template <class Tag>
+struct std::hash<millrace::IssuedId<Tag>> {
+  std::size_t operator()(const millrace::IssuedId<Tag>& id) const {
+    return static_cast<std::size_t>(id.number().term * 0x9E3779B97F4A7C15u + id.number().n);
   }
 };

@@ -52,7 +52,7 @@ struct Span {
   std::uint32_t lane = 0;   // spans of one lane do not overlap, except if one contains the other
   Time begin;               // unset: nothing was being recorded then
   Time end;                 // unset: now
-  Number session;           // the session that the batch is for
+  SessionId session;        // the session that the batch is for
   std::uint64_t epoch = 0;  // the batch's position
   std::uint64_t example = 0;
   std::uint64_t bytes = 0;  // packed size

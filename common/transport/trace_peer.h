@@ -35,7 +35,7 @@ class TracePeer {
     return message.has_trace();
   }
   /// Adds the spans recorded since the last call to `message`, which goes to the dispatcher. `id`
-  /// is the sender.
+  /// is the number of the sender, a session or a worker.
   template <class Message>
   void AddTo(Message& message, Number id) {
     if (asked_.load(std::memory_order_relaxed)) Fill(id, *message.mutable_trace());

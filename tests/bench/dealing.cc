@@ -54,14 +54,14 @@ class Job {
     v1::AttachResponse message;
     message.set_term(1);
     v1::Welcome& welcome = *message.mutable_welcome();
-    ToProto(Number{1, 1}, welcome.mutable_session());
+    ToProto(SessionId({1, 1}), welcome.mutable_session());
     welcome.set_fingerprint(plan_.ToString());
     ToProto(StepOptions{.examples = std::uint64_t{1} << 40, .size = 1, .world_size = 1},
             welcome.mutable_spec()->mutable_steps());
     message.mutable_list()->set_number(1);
     for (std::uint64_t worker = 1; worker <= workers; ++worker) {
       v1::WorkerRef& ref = *message.mutable_list()->add_workers();
-      ToProto(Number{1, worker}, ref.mutable_id());
+      ToProto(WorkerId({1, worker}), ref.mutable_id());
       ref.set_address(fmt::format("worker{}:1", worker));
     }
     machine_->OnAttachMessage(attach_, message, now_);

@@ -289,7 +289,7 @@ std::vector<std::string> Seeds() {
   const std::uint64_t term = 10;
   v1::AttachResponse welcome;
   welcome.set_term(term);
-  client::ToProto(Number{term, 1}, welcome.mutable_welcome()->mutable_session());
+  client::ToProto(SessionId({term, 1}), welcome.mutable_welcome()->mutable_session());
   const auto first = client::NumbersBatch(0, {0, 5});
   v1::Welcome& admitted = *welcome.mutable_welcome();
   admitted.set_fingerprint(first->info().fingerprint.ToString());
@@ -313,7 +313,7 @@ std::vector<std::string> Seeds() {
   list.mutable_list()->set_number(1);
   for (std::uint64_t n = 0; n < 2; ++n) {
     v1::WorkerRef& worker = *list.mutable_list()->add_workers();
-    client::ToProto(Number{term, 2 + 8 * n}, worker.mutable_id());
+    client::ToProto(WorkerId({term, 2 + 8 * n}), worker.mutable_id());
     worker.set_address(n == 0 ? "w:1" : "w:2");
   }
   *welcome.mutable_list() = list.list();
@@ -323,7 +323,7 @@ std::vector<std::string> Seeds() {
 
   v1::AttachResponse waiting;
   waiting.set_term(term);
-  client::ToProto(Number{term, 1}, waiting.mutable_waiting()->mutable_session());
+  client::ToProto(SessionId({term, 1}), waiting.mutable_waiting()->mutable_session());
   waiting.mutable_waiting()->set_why("job held by host7:4121");
 
   const auto fragments = [&](std::uint64_t example, std::size_t cut) {

@@ -235,7 +235,7 @@ class Hostile {
       Require(session.hello.pipeline().yaml().size() <= limits.max_pipeline_bytes,
               "pipelines are bounded");
       if (!session.live) continue;
-      for (const Number other_id : facts.LiveSessionsOf(session.hello.job())) {
+      for (const SessionId other_id : facts.LiveSessionsOf(session.hello.job())) {
         const SessionFacts* other = facts.FindSession(other_id);
         Require(other != nullptr, "live sessions exist");
         Require(

@@ -76,7 +76,7 @@ void World::FinishColumn(std::size_t index, const FinishColumns& action) {
 
 /// Checks that only workers with the right data are told to measure.
 void World::CheckTasks(const DispatcherNode& node, const millrace::SendWork& action) {
-  const Worker* worker = node.machine->facts().FindWorker(FromProto(action.message.id()));
+  const Worker* worker = node.machine->facts().FindWorker(WorkerId(FromProto(action.message.id())));
   if (worker == nullptr) return;
   for (const v1::MeasureTask& task : action.message.measure()) {
     const auto has = worker->report.datasets().find(task.set().dataset());

@@ -35,7 +35,7 @@ bool ReportsData(const v1::WorkRequest& report, const v1::PlanSpec& plan) {
 
 void World::CheckPlansTold(const DispatcherNode& node, const millrace::SendWork& action) {
   if (!action.message.has_id()) return;
-  const Worker* worker = node.machine->facts().FindWorker(FromProto(action.message.id()));
+  const Worker* worker = node.machine->facts().FindWorker(WorkerId(FromProto(action.message.id())));
   if (worker == nullptr) return;  // it has left meanwhile
   const v1::WorkRequest& report = worker->report;
   for (const v1::PlanSpec& plan : action.message.plans()) {
@@ -65,19 +65,19 @@ void World::CheckMemberData(const DispatcherNode& node, LinkId stream,
                             const v1::WorkerRef& member) {
   const DispatcherFacts& facts = node.machine->facts();
   const StreamFacts* from = facts.FindStream(stream);
-  const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->owner);
-  const Number id = FromProto(member.id());
+  const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->session);
+  const WorkerId id(FromProto(member.id()));
   const Worker* worker = facts.FindWorker(id);
   if (session == nullptr || worker == nullptr) return;
   const std::string& fingerprint = session->plan->fingerprint;
   for (const auto& w : workers_) {
     const auto plan = w->plans.find(fingerprint);
-    if (w->machine->number() != id || plan == w->plans.end() || plan->second.code == 0) continue;
+    if (w->machine->id() != id || plan == w->plans.end() || plan->second.code == 0) continue;
     Fail(fmt::format("I14: the list of {} has {}, which has other code", RankOfJob(session->hello),
                      worker->report.name()));
   }
   const bool compiled = std::none_of(workers_.begin(), workers_.end(), [&](const auto& w) {
-    return net_.IsUp(w->process) && w->machine->number() == id && !w->plans.contains(fingerprint);
+    return net_.IsUp(w->process) && w->machine->id() == id && !w->plans.contains(fingerprint);
   });
   if (worker->ready.contains(fingerprint) && compiled) return;
   Fail(fmt::format("I11: the list of {} has {}, which has not its plan over {}",
@@ -90,7 +90,7 @@ void World::CheckReason(const DispatcherNode& node, const millrace::SendAttach& 
   const std::string& why = action.message.waiting().why();
   const DispatcherFacts& facts = node.machine->facts();
   const StreamFacts* stream = facts.FindStream(action.stream);
-  const SessionFacts* session = stream == nullptr ? nullptr : facts.FindSession(stream->owner);
+  const SessionFacts* session = stream == nullptr ? nullptr : facts.FindSession(stream->session);
   if (session == nullptr || why.rfind("no worker has the dataset", 0) != 0) return;
   for (const auto& [id, worker] : facts.workers()) {
     const std::size_t at = why.find(fmt::format(": worker {} at ", worker.report.name()));
@@ -127,7 +127,7 @@ void World::CheckEndedForData(const DispatcherNode& node, LinkId stream, const S
   const std::string fingerprint = trainer.state->admission()->fingerprint.ToString();
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const WorkerNode& worker = *workers_[w];
-    const Worker* known = node.machine->facts().FindWorker(worker.machine->number());
+    const Worker* known = node.machine->facts().FindWorker(worker.machine->id());
     if (!net_.IsUp(worker.process) || known == nullptr) continue;
     if (!IsHeard(*known, net_.now(), dispatcher_options_) || known->draining() ||
         !known->ready.contains(fingerprint) || worker.machine->FindReady(fingerprint) == nullptr) {

@@ -221,10 +221,10 @@ void World::SendAttachDown(std::size_t index, const millrace::SendAttach& action
 void World::CheckMember(const DispatcherNode& node, LinkId stream, const v1::WorkerRef& member) {
   const DispatcherFacts& facts = node.machine->facts();
   const StreamFacts* from = facts.FindStream(stream);
-  const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->owner);
+  const SessionFacts* session = from == nullptr ? nullptr : facts.FindSession(from->session);
   if (session == nullptr) return;
-  const auto fails = [session](Number id) { return FailsForGood(*session, id); };
-  if (!fails(FromProto(member.id()))) return;
+  const auto fails = [session](WorkerId id) { return FailsForGood(*session, id); };
+  if (!fails(WorkerId(FromProto(member.id())))) return;
   for (const auto& [id, worker] : facts.workers()) {
     if (fails(id) || !IsUsable(worker, *session, net_.now(), dispatcher_options_)) continue;
     return Fail(fmt::format("I9: a worker that fails {} for good is in its list while {} is not",
@@ -236,11 +236,12 @@ void World::CheckWelcome(const DispatcherNode& node, const millrace::SendAttach&
   ++counts_.welcomes;
   if (!Leads(node)) return;  // the store belongs to another dispatcher by now
   const DispatcherFacts& facts = node.machine->facts();
-  const SessionFacts* session = facts.FindSession(FromProto(action.message.welcome().session()));
+  const SessionId welcomed(FromProto(action.message.welcome().session()));
+  const SessionFacts* session = facts.FindSession(welcomed);
   if (session == nullptr) return;
   CheckColumns(session->hello.pipeline());
   if (session->hello.admitted()) return;
-  for (const Number id : facts.SessionsOf(session->hello.job())) {
+  for (const SessionId id : facts.SessionsOf(session->hello.job())) {
     if (id != session->id && facts.FindSession(id)->live) return;  // the job runs already
   }
   const Result<StoredState> stored = store_->Load();

@@ -97,8 +97,9 @@ struct TrainerNode {
   std::map<std::uint64_t, Kept> kept;  // by step
   std::map<std::uint64_t, Digest128> first_digest;
   std::uint64_t differing_copies = 0;
-  std::map<std::uint64_t, std::map<Number, std::size_t>> tried;  // by step: who failed to build it
-  std::optional<Position> expected;                              // position of its next step
+  /// By step: who failed to build it.
+  std::map<std::uint64_t, std::map<WorkerId, std::size_t>> tried;
+  std::optional<Position> expected;  // position of its next step
   std::uint64_t taken = 0;
   std::uint64_t largest_bytes = 0;
   Time busy_until;

@@ -48,7 +48,7 @@ void World::StrikeCode(const Fault& fault) {
 void World::OnRefusal(TrainerNode& trainer, std::size_t index, client::StreamId stream,
                       const v1::Refused& refused) {
   if (static_cast<StatusCode>(refused.code()) != StatusCode::kAborted) return;
-  Number worker;
+  WorkerId worker;
   for (const auto& [id, link] : trainer.state->workers().all()) {
     if (link.stream.id == stream) worker = id;
   }

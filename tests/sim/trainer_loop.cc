@@ -234,7 +234,7 @@ bool World::CouldBeServed(const TrainerNode& trainer) const {
            Reaches(trainer.process, worker->process) && worker->slow_until <= net_.now() &&
            worker->machine->FindReady(fingerprint) != nullptr && !worker->machine->draining() &&
            !FailsNext(trainer, *worker) &&
-           trainer.state->workers().Find(worker->machine->number()) != nullptr;
+           trainer.state->workers().Find(worker->machine->id()) != nullptr;
   });
 }
 

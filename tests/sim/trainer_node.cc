@@ -328,7 +328,7 @@ void World::Replay(std::size_t index) {
   const std::optional<std::size_t> d = AnyDispatcher();
   if (!d || trainers_[index]->gone) return;
   // A dispatcher of another term would not know the session and take it for a new one.
-  if (trainers_[index]->state->session().term != dispatchers_[*d]->term) return;
+  if (trainers_[index]->state->session().number().term != dispatchers_[*d]->term) return;
   const auto link = std::make_shared<LinkId>(0);
   const ProcessId ghost = net_.AddProcess("replayed");
   *link = net_.Open(ghost, dispatchers_[*d]->process, nullptr, [this, d = *d, link](const Status&) {

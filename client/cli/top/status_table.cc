@@ -181,14 +181,14 @@ std::string GrantsTable(const v1::ServiceStatus& status) {
 }
 
 std::string FailingTable(const v1::ServiceStatus& status) {
-  std::map<Number, std::string> names;
+  std::map<WorkerId, std::string> names;
   for (const v1::WorkerStatus& worker : status.workers()) {
-    if (!worker.name().empty()) names[FromProto(worker.id())] = worker.name();
+    if (!worker.name().empty()) names[WorkerId(FromProto(worker.id()))] = worker.name();
   }
   TextTable failing({"JOB", "RANK", "WORKER", "AVOIDED FOR", "WHY"});
   for (const v1::ConsumerStatus& consumer : status.consumers()) {
     for (const v1::Failing& worker : consumer.failing()) {
-      const Number id = FromProto(worker.worker());
+      const WorkerId id(FromProto(worker.worker()));
       const auto name = names.find(id);
       failing.Add({consumer.job(), RankText(consumer),
                    name != names.end() ? name->second : id.ToString(),

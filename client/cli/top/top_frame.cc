@@ -171,16 +171,16 @@ class WorkerNames {
  public:
   explicit WorkerNames(const v1::ServiceStatus& now) {
     for (const auto& worker : now.workers()) {
-      if (!worker.name().empty()) names_[FromProto(worker.id())] = worker.name();
+      if (!worker.name().empty()) names_[WorkerId(FromProto(worker.id()))] = worker.name();
     }
   }
   std::string Of(const v1::Wait& wait) const {
-    const auto found = names_.find(FromProto(wait.worker()));
+    const auto found = names_.find(WorkerId(FromProto(wait.worker())));
     return Printable(found != names_.end() ? found->second : wait.worker_address());
   }
 
  private:
-  std::map<Number, std::string> names_;
+  std::map<WorkerId, std::string> names_;
 };
 
 List ConsumerList(const std::vector<ConsumerRow>& rows, const WorkerNames& names) {

@@ -18,12 +18,13 @@ namespace {
 struct Known {
   explicit Known(const v1::ServiceStatus* status) {
     if (status == nullptr) return;
-    for (const auto& worker : status->workers()) workers[FromProto(worker.id())] = &worker;
+    for (const auto& worker : status->workers())
+      workers[WorkerId(FromProto(worker.id()))] = &worker;
     for (const auto& consumer : status->consumers())
-      consumers[FromProto(consumer.session())] = &consumer;
+      consumers[SessionId(FromProto(consumer.session()))] = &consumer;
   }
-  std::map<Number, const v1::WorkerStatus*> workers;
-  std::map<Number, const v1::ConsumerStatus*> consumers;
+  std::map<WorkerId, const v1::WorkerStatus*> workers;
+  std::map<SessionId, const v1::ConsumerStatus*> consumers;
 };
 
 /// Rates of one worker or consumer: the difference between two reports, divided by the time between
@@ -31,8 +32,8 @@ struct Known {
 template <class Message>
 class Difference {
  public:
-  Difference(const std::map<Number, const Message*>& before, Number key, const Message& now)
-      : now_(now) {
+  template <class Id>
+  Difference(const std::map<Id, const Message*>& before, Id key, const Message& now) : now_(now) {
     const auto found = before.find(key);
     if (found == before.end()) return;
     before_ = found->second;
@@ -143,13 +144,13 @@ WaitCause CauseOf(const v1::ConsumerStatus& consumer) {
 std::vector<WorkerRow> WorkerRows(const v1::ServiceStatus* before, const v1::ServiceStatus& now,
                                   TopSort sort) {
   const Known known(before);
-  std::map<Number, std::size_t> waiters;
+  std::map<WorkerId, std::size_t> waiters;
   for (const auto& consumer : now.consumers()) {
-    if (IsForWorker(CauseOf(consumer))) ++waiters[FromProto(consumer.now().worker())];
+    if (IsForWorker(CauseOf(consumer))) ++waiters[WorkerId(FromProto(consumer.now().worker()))];
   }
   std::vector<WorkerRow> rows;
   for (const auto& worker : now.workers()) {
-    const Number key = FromProto(worker.id());
+    const WorkerId key(FromProto(worker.id()));
     const Difference<v1::WorkerStatus> difference(known.workers, key, worker);
     WorkerRow row;
     row.status = &worker;
@@ -188,8 +189,8 @@ std::vector<PluginRow> PluginRows(const v1::ServiceStatus* before, const v1::Ser
         row.failed += process.failed();
       }
     }
-    const Difference<v1::WorkerStatus> difference(known.workers, FromProto(worker.status->id()),
-                                                  *worker.status);
+    const Difference<v1::WorkerStatus> difference(
+        known.workers, WorkerId(FromProto(worker.status->id())), *worker.status);
     for (auto& [object, row] : of_worker) {
       const auto sum = [&object = object](const v1::WorkerStatus& status, auto figure) {
         double all = 0;
@@ -219,8 +220,8 @@ std::vector<ConsumerRow> ConsumerRows(const v1::ServiceStatus* before, const v1:
   const Known known(before);
   std::vector<ConsumerRow> rows;
   for (const auto& consumer : now.consumers()) {
-    const Difference<v1::ConsumerStatus> difference(known.consumers, FromProto(consumer.session()),
-                                                    consumer);
+    const Difference<v1::ConsumerStatus> difference(
+        known.consumers, SessionId(FromProto(consumer.session())), consumer);
     ConsumerRow row;
     row.status = &consumer;
     row.cause = CauseOf(consumer);

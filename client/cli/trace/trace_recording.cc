@@ -102,7 +102,7 @@ class Writer {
  public:
   using Out = std::function<void(std::string_view)>;
   using Processes = std::map<TraceRecording::ProcessKey, v1::TraceProcess>;
-  using Sessions = std::map<Number, v1::TraceSession>;
+  using Sessions = std::map<SessionId, v1::TraceSession>;
 
   Writer(const Out& out, std::uint64_t began, const Processes& processes, const Sessions& sessions)
       : out_(out), began_(static_cast<std::int64_t>(began)), processes_(processes) {
@@ -212,7 +212,7 @@ class Writer {
   }
 
   static TracedBatch KeyOf(const Span& span) {
-    return {span.session.term, span.session.n, span.epoch, span.example};
+    return {span.session.number().term, span.session.number().n, span.epoch, span.example};
   }
 
   static std::string_view RoleName(v1::TraceRole role) {
@@ -223,7 +223,7 @@ class Writer {
 
   std::string ProcessName(const v1::TraceProcess& process) const {
     if (process.role() == v1::TRACE_CONSUMER) {
-      const auto found = sessions_.find(FromProto(process.id()));
+      const auto found = sessions_.find(SessionId(FromProto(process.id())));
       if (found != sessions_.end()) {
         const v1::TraceSession& session = *found->second.session;
         return fmt::format(
@@ -292,7 +292,7 @@ class Writer {
   const Out& out_;
   const std::int64_t began_;
   const Processes& processes_;
-  std::map<Number, Named> sessions_;
+  std::map<SessionId, Named> sessions_;
   std::map<TraceRecording::ProcessKey, int> pids_;
   std::map<std::tuple<int, Track, std::uint32_t>, int> tids_;
   std::map<int, int> last_tid_;
@@ -307,7 +307,7 @@ class Writer {
 void TraceRecording::Add(v1::TraceChunk chunk) {
   if (chunk.began() != 0) began_ = chunk.began();
   for (v1::TraceSession& session : *chunk.mutable_sessions()) {
-    const Number key = FromProto(session.id());
+    const SessionId key(FromProto(session.id()));
     sessions_[key] = std::move(session);
   }
   if (!chunk.has_process()) return;

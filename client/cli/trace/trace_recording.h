@@ -43,7 +43,7 @@ class TraceRecording {
  private:
   std::uint64_t began_ = 0;
   std::map<ProcessKey, v1::TraceProcess> processes_;  // the latest message about each process
-  std::map<Number, v1::TraceSession> sessions_;
+  std::map<SessionId, v1::TraceSession> sessions_;
   std::vector<std::pair<ProcessKey, v1::Spans>> chunks_;
   std::size_t spans_ = 0;
 };

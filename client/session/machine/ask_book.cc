@@ -10,13 +10,13 @@ bool StepAsks::is_built() const {
   return std::any_of(all().begin(), all().end(), [](const Ask& ask) { return ask.built; });
 }
 
-Ask* StepAsks::Of(Number worker) {
+Ask* StepAsks::Of(WorkerId worker) {
   const auto found = std::find_if(all().begin(), all().end(),
                                   [worker](const Ask& ask) { return ask.worker == worker; });
   return found == all().end() ? nullptr : &*found;
 }
 
-const Ask* StepAsks::Of(Number worker) const { return const_cast<StepAsks*>(this)->Of(worker); }
+const Ask* StepAsks::Of(WorkerId worker) const { return const_cast<StepAsks*>(this)->Of(worker); }
 
 bool AskBook::TakesSlot(const Ask& ask) {
   return (!ask.built || IsMutant(Mutant::kBuiltTakesSlots)) && !ask.shared;
@@ -56,7 +56,7 @@ StepAsks AskBook::Arrived(std::uint64_t step) {
   return ended;
 }
 
-bool AskBook::TakeBack(std::uint64_t step, Number worker) {
+bool AskBook::TakeBack(std::uint64_t step, WorkerId worker) {
   const auto found = steps_.find(step);
   if (found == steps_.end()) return false;
   StepAsks& asks = found->second;
@@ -71,14 +71,14 @@ bool AskBook::TakeBack(std::uint64_t step, Number worker) {
   return true;
 }
 
-std::vector<std::uint64_t> AskBook::TakeBackAll(Number worker) {
+std::vector<std::uint64_t> AskBook::TakeBackAll(WorkerId worker) {
   const OfWorker& asked = Of(worker);
   const std::vector<std::uint64_t> steps(asked.steps.begin(), asked.steps.end());
   for (const std::uint64_t step : steps) TakeBack(step, worker);
   return steps;
 }
 
-void AskBook::Tell(Number worker, const std::set<std::uint64_t>& built,
+void AskBook::Tell(WorkerId worker, const std::set<std::uint64_t>& built,
                    const std::set<std::uint64_t>& twins) {
   const auto found = workers_.find(worker);
   if (found == workers_.end()) return;
@@ -92,7 +92,7 @@ void AskBook::Tell(Number worker, const std::set<std::uint64_t>& built,
   }
 }
 
-void AskBook::Comes(std::uint64_t step, Number worker) {
+void AskBook::Comes(std::uint64_t step, WorkerId worker) {
   const auto found = steps_.find(step);
   Ask* const ask = found == steps_.end() ? nullptr : found->second.Of(worker);
   if (ask == nullptr || ask->built) return;
@@ -113,7 +113,7 @@ const StepAsks* AskBook::Find(std::uint64_t step) const {
   return found == steps_.end() ? nullptr : &found->second;
 }
 
-const AskBook::OfWorker& AskBook::Of(Number worker) const {
+const AskBook::OfWorker& AskBook::Of(WorkerId worker) const {
   static const OfWorker none;
   const auto found = workers_.find(worker);
   return found == workers_.end() ? none : found->second;

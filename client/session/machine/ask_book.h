@@ -25,7 +25,7 @@
 namespace millrace::client {
 
 struct Ask {
-  Number worker;
+  WorkerId worker;
   Time asked;
   Time due;  // when the step was expected here, as its worker's figures said
   AskKind kind = AskKind::kFirst;
@@ -44,8 +44,8 @@ class StepAsks {
   bool full() const { return count_ == kMost; }
   bool is_built() const;
   /// nullptr if the worker is not asked.
-  Ask* Of(Number worker);
-  const Ask* Of(Number worker) const;
+  Ask* Of(WorkerId worker);
+  const Ask* Of(WorkerId worker) const;
 
  private:
   friend class AskBook;
@@ -73,14 +73,14 @@ class AskBook {
   StepAsks Arrived(std::uint64_t step);
   /// Takes one ask back. The step is free again if nobody else is asked. Returns whether the worker
   /// was asked.
-  bool TakeBack(std::uint64_t step, Number worker);
+  bool TakeBack(std::uint64_t step, WorkerId worker);
   /// Takes all asks of a worker back. Returns their steps.
-  std::vector<std::uint64_t> TakeBackAll(Number worker);
+  std::vector<std::uint64_t> TakeBackAll(WorkerId worker);
   /// Notes which of its steps the worker has built, and which steps it has or builds for twins.
-  void Tell(Number worker, const std::set<std::uint64_t>& built,
+  void Tell(WorkerId worker, const std::set<std::uint64_t>& built,
             const std::set<std::uint64_t>& twins);
   /// The step comes from the worker, so it is built, if the worker is asked for it.
-  void Comes(std::uint64_t step, Number worker);
+  void Comes(std::uint64_t step, WorkerId worker);
   /// The loop has passed the steps before `next`.
   void Pass(std::uint64_t next) { free_.Pass(next); }
   /// This process stood still for `more`; steps do not become later by that time.
@@ -89,7 +89,7 @@ class AskBook {
   const Steps& steps() const { return steps_; }
   /// nullptr if the step is not asked of anybody.
   const StepAsks* Find(std::uint64_t step) const;
-  const OfWorker& Of(Number worker) const;
+  const OfWorker& Of(WorkerId worker) const;
   const FreeSteps& free() const { return free_; }
   /// How many asks there were, of each kind.
   std::uint64_t made(AskKind kind) const { return made_[static_cast<std::size_t>(kind)]; }
@@ -104,7 +104,7 @@ class AskBook {
 
   const std::function<bool(std::uint64_t)> breaks_;
   Steps steps_;
-  std::unordered_map<Number, OfWorker> workers_;
+  std::unordered_map<WorkerId, OfWorker> workers_;
   FreeSteps free_;
   std::array<std::uint64_t, 3> made_{};
 };

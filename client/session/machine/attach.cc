@@ -140,7 +140,7 @@ bool Attach::OnMessage(StreamId stream, const v1::AttachResponse& message, Time 
   if (now - attach_.opened >= attach_.pause * kRetryBudget) attach_.failures = 0;
   attach_.lost_long = false;
   if (message.has_waiting()) {
-    session_ = FromProto(message.waiting().session());
+    session_ = SessionId(FromProto(message.waiting().session()));
     if (waiting_why_.empty()) waiting_began_ = now;
     if (waiting_why_ != message.waiting().why()) {
       waiting_why_ = message.waiting().why();
@@ -151,7 +151,7 @@ bool Attach::OnMessage(StreamId stream, const v1::AttachResponse& message, Time 
 }
 
 Status Attach::OnWelcome(const v1::Welcome& welcome, Time now) {
-  session_ = FromProto(welcome.session());
+  session_ = SessionId(FromProto(welcome.session()));
   StopWaiting();
   const Result<Fingerprint> fingerprint = Fingerprint::FromString(welcome.fingerprint());
   if (!fingerprint.ok()) return fingerprint.status().WithContext("the dispatcher's welcome");

@@ -69,7 +69,7 @@ class Attach {
   Time heard() const { return dispatcher_heard_; }
   std::uint64_t highest_term() const { return highest_term_; }
   /// The session's number, which the dispatcher gives. Unset until the first Waiting or Welcome.
-  Number session() const { return session_; }
+  SessionId session() const { return session_; }
   /// Why the dispatcher lets the session wait; empty if it does not wait.
   const std::string& waiting_why() const { return waiting_why_; }
   const std::optional<Admission>& admission() const { return admission_; }
@@ -106,7 +106,7 @@ class Attach {
   Time dispatcher_heard_;
   Time reported_;
   std::uint64_t highest_term_ = 0;
-  Number session_;
+  SessionId session_;
 
   std::string waiting_why_;
   Time waiting_why_since_;

@@ -406,7 +406,7 @@ void Dealing::CopyLate() {
   }
 }
 
-void Dealing::OnArrived(const StepAsks& ended, Number from) {
+void Dealing::OnArrived(const StepAsks& ended, WorkerId from) {
   if (ended.all().size() < 2 || ended.all()[1].kind != AskKind::kCopy) return;
   copies_won_ = 0.9 * copies_won_ + (ended.all()[0].worker != from ? 0.1 : 0);
 }

@@ -69,7 +69,7 @@ class Dealing {
   /// worker has begun them.
   void MoveToTwins(WorkerLink& link, Time now);
   /// A step has come, from this worker; its asks have ended.
-  void OnArrived(const StepAsks& ended, Number from);
+  void OnArrived(const StepAsks& ended, WorkerId from);
 
   /// Whether a free step within reach found no slot at the last dealing.
   bool wants_more() const { return wants_more_; }
@@ -148,7 +148,7 @@ class Dealing {
   /// slots. Returns false if the step has no home now.
   bool GiveHome(std::uint64_t step);
   /// How high a worker ranks for a step, for all twins alike.
-  std::uint64_t RankOf(std::uint64_t step, Number worker) const;
+  std::uint64_t RankOf(std::uint64_t step, WorkerId worker) const;
   void FindLags();
   void CopyLate();
   /// Whether one more worker may try a step that code of a user has failed to build.

@@ -43,7 +43,7 @@ Dealing::Member* Dealing::TwinsChoice(std::uint64_t step, const Member& fastest)
   return best;
 }
 
-std::uint64_t Dealing::RankOf(std::uint64_t step, Number worker) const {
+std::uint64_t Dealing::RankOf(std::uint64_t step, WorkerId worker) const {
   const Position at = attach_.steps().At(step);
   const std::string text =
       fmt::format("{}/{}/{}", at.epoch, attach_.steps().arithmetic().Step(at), worker.ToString());
@@ -89,7 +89,7 @@ void Dealing::MoveToTwins(WorkerLink& link, Time now) {
 void Dealing::FindHomes() {
   homes_.SetUnits(attach_.admission()->spec.window_units());
   if (!homes_.any()) return;
-  std::vector<Number> members;
+  std::vector<WorkerId> members;
   members.reserve(members_.size());
   for (const Member& member : members_) members.push_back(member.link->where.id);
   homes_.SetMembers(std::move(members));
@@ -100,7 +100,7 @@ EpochWindow Dealing::WindowOf(std::uint64_t step) const {
 }
 
 Dealing::Member* Dealing::HomeOf(std::uint64_t step) {
-  const Number id = homes_.HomeOf(WindowOf(step));
+  const WorkerId id = homes_.HomeOf(WindowOf(step));
   Member* const home = Fastest([id](const Member& m) { return m.link->where.id == id; });
   if (!MayBuild(*home, step) || home->trial_used || !HasPlace(*home)) return nullptr;
   const Member* const fastest = Fastest([step](const Member& m) { return MayBuild(m, step); });

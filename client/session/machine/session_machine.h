@@ -105,7 +105,7 @@ class SessionMachine {
   std::vector<Action> TakeActions();
 
   /// The session's number, which the dispatcher gives. Unset until the first Waiting or Welcome.
-  Number session() const { return attach_.session(); }
+  SessionId session() const { return attach_.session(); }
   /// The cause for which the loop waits, as of the last event.
   WaitCause cause() const { return waits_.cause(); }
   /// If this is not ok, the session has ended with it, for everybody who waits.

@@ -27,7 +27,7 @@ void Stock::OnAdmitted() {
   if (IsMutant(Mutant::kPositionOffByOne)) ++next_;
 }
 
-void Stock::Keep(std::uint64_t step, const Arrival& arrival, Number worker) {
+void Stock::Keep(std::uint64_t step, const Arrival& arrival, WorkerId worker) {
   held_[step] = {
       arrival.digest,   arrival.bytes, arrival.wire_bytes, arrival.examples, arrival.dropped,
       arrival.in_place, worker};

@@ -27,13 +27,13 @@ class Stock {
     std::uint32_t examples = 0;
     std::vector<DropReason> dropped;
     bool in_place = false;
-    Number worker;
+    WorkerId worker;
   };
   /// A step that the loop has taken.
   struct Past {
     std::uint64_t step = 0;
     Digest128 digest;
-    Number worker;
+    WorkerId worker;
   };
 
   Stock(const SessionContext& context, const Attach& attach) : context_(context), attach_(attach) {}
@@ -41,7 +41,7 @@ class Stock {
   /// To be called once, when the session is admitted.
   void OnAdmitted();
   /// Keeps a batch for the loop. It is the first copy of that step, and came from `worker`.
-  void Keep(std::uint64_t step, const Arrival& arrival, Number worker);
+  void Keep(std::uint64_t step, const Arrival& arrival, WorkerId worker);
   /// The loop takes step next(). REQUIRES: holds(next()).
   void Take();
   /// The number of batches that the loop has taken and not dropped yet. Returns true if the window

@@ -307,11 +307,11 @@ void Supply::OnKept(std::uint64_t step, const WorkerLink& from) {
   context_.stale.MarkReport();
 }
 
-void Supply::Compare(std::uint64_t step, const Digest128& first, Number first_worker,
-                     const Digest128& second, Number second_worker) {
+void Supply::Compare(std::uint64_t step, const Digest128& first, WorkerId first_worker,
+                     const Digest128& second, WorkerId second_worker) {
   if (first == second || IsMutant(Mutant::kCopiesNotCompared)) return;
   ++duplicate_mismatches_;
-  const auto name = [this](Number id) {
+  const auto name = [this](WorkerId id) {
     const WorkerLink* link = workers_.Find(id);
     return fmt::format("{} ({})", link != nullptr ? link->where.address : "?", id.ToString());
   };

@@ -88,8 +88,8 @@ class Supply {
   void OnKept(std::uint64_t step, const WorkerLink& from);
   void RefuseAll(WorkerLink& link, const Status& why, Time now);
   void OnGoingAway(WorkerLink& link);
-  void Compare(std::uint64_t step, const Digest128& first, Number first_worker,
-               const Digest128& second, Number second_worker);
+  void Compare(std::uint64_t step, const Digest128& first, WorkerId first_worker,
+               const Digest128& second, WorkerId second_worker);
 
   SessionContext& context_;
   const Attach& attach_;

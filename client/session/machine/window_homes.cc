@@ -15,7 +15,7 @@ namespace {
 /// Far more windows than lie within reach of a loop.
 constexpr std::size_t kMostKept = 4096;
 
-std::uint64_t RankOf(const EpochWindow& window, Number worker) {
+std::uint64_t RankOf(const EpochWindow& window, WorkerId worker) {
   const std::string text =
       fmt::format("{}/window/{}/{}", window.epoch, window.number, worker.ToString());
   return Xxh3_64(std::as_bytes(std::span(text)));
@@ -23,18 +23,18 @@ std::uint64_t RankOf(const EpochWindow& window, Number worker) {
 
 }  // namespace
 
-void WindowHomes::SetMembers(std::vector<Number> members) {
+void WindowHomes::SetMembers(std::vector<WorkerId> members) {
   if (members == members_) return;
   members_ = std::move(members);
   homes_.clear();
 }
 
-Number WindowHomes::HomeOf(const EpochWindow& window) {
+WorkerId WindowHomes::HomeOf(const EpochWindow& window) {
   const auto found = homes_.find(window);
   if (found != homes_.end()) return found->second;
-  Number home = members_.front();
+  WorkerId home = members_.front();
   std::uint64_t highest = 0;
-  for (const Number member : members_) {
+  for (const WorkerId member : members_) {
     const std::uint64_t rank = RankOf(window, member);
     if (rank <= highest) continue;
     highest = rank;

@@ -35,14 +35,14 @@ class WindowHomes {
   EpochWindow Of(std::uint64_t epoch, std::uint64_t unit) const { return {epoch, unit / units_}; }
 
   /// Takes the members among which homes are chosen.
-  void SetMembers(std::vector<Number> members);
+  void SetMembers(std::vector<WorkerId> members);
   /// REQUIRES: there is a member.
-  Number HomeOf(const EpochWindow& window);
+  WorkerId HomeOf(const EpochWindow& window);
 
  private:
   std::uint64_t units_ = 0;
-  std::vector<Number> members_;
-  std::map<EpochWindow, Number> homes_;  // that were asked for, among these members
+  std::vector<WorkerId> members_;
+  std::map<EpochWindow, WorkerId> homes_;  // that were asked for, among these members
 };
 
 }  // namespace millrace::client

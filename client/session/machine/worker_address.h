@@ -11,7 +11,7 @@ namespace millrace::client {
 
 /// The addresses of a worker's batch service.
 struct WorkerAddress {
-  Number id;
+  WorkerId id;
   std::string address;  // host:port
   std::string host_id;
   std::string unix_socket;  // for consumers on the worker's host; empty: no socket
@@ -22,7 +22,8 @@ using millrace::FromProto;
 using millrace::ToProto;
 
 inline WorkerAddress FromProto(const v1::WorkerRef& worker) {
-  return {FromProto(worker.id()), worker.address(), worker.host_id(), worker.unix_socket()};
+  return {WorkerId(FromProto(worker.id())), worker.address(), worker.host_id(),
+          worker.unix_socket()};
 }
 
 }  // namespace millrace::client

@@ -13,7 +13,7 @@ constexpr std::array<Duration, 5> kBackoff = {std::chrono::milliseconds(500),
 }  // namespace
 
 void WorkerBook::SetList(const std::vector<WorkerAddress>& list) {
-  std::set<Number> before;
+  std::set<WorkerId> before;
   for (auto& [id, link] : links_) {
     if (link.place) before.insert(id);
     link.place.reset();
@@ -43,12 +43,12 @@ void WorkerBook::FindConnected() {
             [](const WorkerLink* a, const WorkerLink* b) { return *a->place < *b->place; });
 }
 
-WorkerLink* WorkerBook::Find(Number worker) {
+WorkerLink* WorkerBook::Find(WorkerId worker) {
   const auto it = by_number_.find(worker);
   return it == by_number_.end() ? nullptr : it->second;
 }
 
-const WorkerLink* WorkerBook::Find(Number worker) const {
+const WorkerLink* WorkerBook::Find(WorkerId worker) const {
   const auto it = by_number_.find(worker);
   return it == by_number_.end() ? nullptr : it->second;
 }

@@ -111,7 +111,7 @@ class WorkerBook {
  public:
   static constexpr Duration kForgetUnused = std::chrono::minutes(10);
 
-  using Map = std::map<Number, WorkerLink>;
+  using Map = std::map<WorkerId, WorkerLink>;
 
   /// Replaces the list. Workers that it does not name are no longer members.
   void SetList(const std::vector<WorkerAddress>& list);
@@ -121,8 +121,8 @@ class WorkerBook {
   const std::vector<WorkerLink*>& open() const { return open_; }
   /// Members that have a stream, in the order of the list.
   const std::vector<WorkerLink*>& connected() const { return connected_; }
-  WorkerLink* Find(Number worker);
-  const WorkerLink* Find(Number worker) const;
+  WorkerLink* Find(WorkerId worker);
+  const WorkerLink* Find(WorkerId worker) const;
   WorkerLink* FindStream(StreamId stream);
   Map& all() { return links_; }
   const Map& all() const { return links_; }
@@ -157,8 +157,8 @@ class WorkerBook {
   std::vector<WorkerLink*> members_;
   std::vector<WorkerLink*> open_;
   std::vector<WorkerLink*> connected_;
-  std::unordered_map<Number, WorkerLink*> by_number_;  // finds faster than links_
-  std::map<StreamId, Number> streams_;
+  std::unordered_map<WorkerId, WorkerLink*> by_number_;  // finds faster than links_
+  std::map<StreamId, WorkerId> streams_;
   std::map<std::uint64_t, std::size_t> tried_by_;  // workers that have tried a step
   std::size_t refusals_ = 0;                       // workers that have a refusal
 };

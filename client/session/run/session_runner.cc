@@ -119,7 +119,7 @@ class SessionRunner::BatchesHandler final : public StreamHandler<IncomingFragmen
   const std::weak_ptr<SessionRunner> runner_;
   const StreamId id_;
   client::BatchReceiver receiver_;
-  Number session_;   // number of the consumer's session
+  SessionId session_;  // number of the consumer's session
   Time first_came_;  // when the first fragment of the present batch came, for a trace
 };
 
@@ -282,7 +282,7 @@ void SessionRunner::PerformActions() {
 
 void SessionRunner::Perform(client::Action action) {
   if (auto* send = std::get_if<client::SendAttach>(&action)) {
-    trace_.AddTo(send->message, machine_.session());
+    trace_.AddTo(send->message, machine_.session().number());
     const auto it = attach_streams_.find(send->stream);
     if (it != attach_streams_.end()) it->second->Write(std::move(send->message));
   } else if (auto* wants = std::get_if<client::SendWants>(&action)) {

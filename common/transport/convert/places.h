@@ -14,6 +14,11 @@ namespace millrace {
 /// An unset message gives the number 0.0, whose is_set() is false.
 Number FromProto(const v1::Number& number);
 void ToProto(Number number, v1::Number* to);
+/// The wire has one message for all numbers.
+template <class Tag>
+void ToProto(IssuedId<Tag> id, v1::Number* to) {
+  ToProto(id.number(), to);
+}
 
 Position FromProto(const v1::Position& position);
 void ToProto(Position position, v1::Position* to);

@@ -63,8 +63,8 @@ void AppendTo(v1::Spans& columns, const Span& span) {
   columns.add_begin(ToNanoseconds(span.begin));
   columns.add_end(ToNanoseconds(span.end));
   columns.add_lane(span.lane);
-  columns.add_session_term(span.session.term);
-  columns.add_session_n(span.session.n);
+  columns.add_session_term(span.session.number().term);
+  columns.add_session_n(span.session.number().n);
   columns.add_epoch(span.epoch);
   columns.add_example(span.example);
   columns.add_bytes(span.bytes);
@@ -84,7 +84,7 @@ Span SpanAt(const v1::Spans& columns, std::size_t row) {
   span.begin = FromNanoseconds(columns.begin(i));
   span.end = FromNanoseconds(columns.end(i));
   span.lane = columns.lane(i);
-  span.session = {columns.session_term(i), columns.session_n(i)};
+  span.session = SessionId({columns.session_term(i), columns.session_n(i)});
   span.epoch = columns.epoch(i);
   span.example = columns.example(i);
   span.bytes = columns.bytes(i);

@@ -44,7 +44,7 @@ Status TakenOver(const SessionFacts& lower, const SessionFacts& higher) {
 }  // namespace
 
 void Admission::Greet(StreamId stream, const v1::Hello& hello) {
-  Number brought = FromProto(hello.session());
+  SessionId brought(FromProto(hello.session()));
   const SessionFacts* known =
       brought.is_set() ? facts_.FindSession(brought) : facts_.FindSessionByNonce(hello.nonce());
   if (known != nullptr && known->hello.nonce() != hello.nonce()) {
@@ -56,7 +56,7 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
   // If the first message of an ended session comes again, the session keeps its number. So it does
   // not count as younger than it is.
   if (known == nullptr && !brought.is_set()) brought = facts_.EndedNumber(hello.nonce());
-  if (brought.is_set() && brought <= facts_.TurnedOut(hello.job())) {
+  if (brought.is_set() && brought.number() <= facts_.TurnedOut(hello.job())) {
     return transition_.Close(stream,
                              Aborted(fmt::format("job {} was ended by an operator", hello.job())));
   }
@@ -67,7 +67,7 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
   if (known != nullptr) {
     if (Status status = CheckSameSession(*known, hello); !status.ok())
       return TurnAway(stream, hello, status);
-    const Number id = known->id;
+    const SessionId id = known->id;
     transition_.Close(known->stream, Cancelled("the session has opened a newer stream"));
     transition_.Apply(SessionAttached{id, hello, stream, transition_.now()});
     if (known->live) components_.sessions.SendWelcome(id);
@@ -88,7 +88,7 @@ void Admission::Greet(StreamId stream, const v1::Hello& hello) {
               "{} plans are in use or being compiled, the dispatcher's limit: retry in {:.0f} s",
               options_.max_plans, ToSeconds(options_.retry))));
     }
-    const Number id = brought.is_set() ? brought : transition_.NewNumber();
+    const SessionId id = brought.is_set() ? brought : SessionId(transition_.NewNumber());
     transition_.Apply(SessionOpened{id, hello, key, stream, transition_.now()});
   }
   transition_.Mark(hello.job());
@@ -130,7 +130,7 @@ Status Admission::CheckLimits(const v1::Hello& hello) const {
   return OkStatus();
 }
 
-bool Admission::Plan(Number id) {
+bool Admission::Plan(SessionId id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (session.plan) return true;
   const RequestedPlan& plan = *facts_.FindPlan(session.plan_key);
@@ -175,12 +175,12 @@ std::string_view Admission::KnownCanonical(const std::string& cursor) const {
 }
 
 void Admission::Reconcile(const std::string& job) {
-  const std::set<Number> ids = facts_.SessionsOf(job);
-  std::vector<Number> waiting;
-  for (const Number id : ids) {
+  const std::set<SessionId> ids = facts_.SessionsOf(job);
+  std::vector<SessionId> waiting;
+  for (const SessionId id : ids) {
     if (!facts_.FindSession(id)->live && Plan(id)) waiting.push_back(id);
   }
-  for (const Number id : waiting) {
+  for (const SessionId id : waiting) {
     const SessionFacts* session = facts_.FindSession(id);
     if (session != nullptr && !session->live) ReconcileSession(id);
   }
@@ -189,13 +189,13 @@ void Admission::Reconcile(const std::string& job) {
     return;
   }
   // A job that came back from an earlier term may lack its record.
-  const std::set<Number>& live = facts_.LiveSessionsOf(job);
+  const std::set<SessionId>& live = facts_.LiveSessionsOf(job);
   if (live.empty()) return;
   const SessionFacts& session = *facts_.FindSession(*live.begin());
   if (!components_.records.IsOnDisk(session)) components_.records.Write(session);
 }
 
-void Admission::ReconcileSession(Number id) {
+void Admission::ReconcileSession(SessionId id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (const SessionFacts* rival = HigherRival(session))
     return components_.sessions.Fail(id, TakenOver(session, *rival), EventKind::kConsumerReplaced);
@@ -234,11 +234,11 @@ void Admission::Tick() {
 bool Admission::OthersLive(const SessionFacts& session) const {
   const auto& ids = facts_.LiveSessionsOf(session.hello.job());
   return std::any_of(ids.begin(), ids.end(),
-                     [&](Number id) { return !SameRank(session, *facts_.FindSession(id)); });
+                     [&](SessionId id) { return !SameRank(session, *facts_.FindSession(id)); });
 }
 
 const SessionFacts* Admission::HigherRival(const SessionFacts& session) const {
-  for (const Number id : facts_.SessionsOfRank(session.hello)) {
+  for (const SessionId id : facts_.SessionsOfRank(session.hello)) {
     const SessionFacts& other = *facts_.FindSession(id);
     if (IsMutant(Mutant::kLaterArrivalWins)) continue;
     if (session.id < id && Compatible(session, other)) return &other;
@@ -247,17 +247,17 @@ const SessionFacts* Admission::HigherRival(const SessionFacts& session) const {
 }
 
 const SessionFacts* Admission::Holder(const SessionFacts& session) const {
-  for (const Number id : facts_.LiveSessionsOf(session.hello.job())) {
+  for (const SessionId id : facts_.LiveSessionsOf(session.hello.job())) {
     const SessionFacts& other = *facts_.FindSession(id);
     if (!Compatible(session, other)) return &other;
   }
   return nullptr;
 }
 
-void Admission::Welcome(Number id) {
+void Admission::Welcome(SessionId id) {
   const SessionFacts& session = *facts_.FindSession(id);
-  const std::set<Number> ids = facts_.SessionsOfRank(session.hello);
-  for (const Number other_id : ids) {
+  const std::set<SessionId> ids = facts_.SessionsOfRank(session.hello);
+  for (const SessionId other_id : ids) {
     const SessionFacts& other = *facts_.FindSession(other_id);
     const bool lower = other_id < id || (IsMutant(Mutant::kLaterArrivalWins) && other_id != id);
     if (lower && Compatible(session, other)) {

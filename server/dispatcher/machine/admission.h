@@ -52,10 +52,10 @@ class Admission {
   Status CheckLimits(const v1::Hello& hello) const;
   /// Gives the session its plan if that is compiled. False if the session has to wait, or has
   /// ended because the plan does not fit it.
-  bool Plan(Number id);
+  bool Plan(SessionId id);
   /// REQUIRES: the session has its plan.
-  void ReconcileSession(Number id);
-  void Welcome(Number id);
+  void ReconcileSession(SessionId id);
+  void Welcome(SessionId id);
   /// Whether other ranks of the job are live.
   bool OthersLive(const SessionFacts& session) const;
   /// A session for the same rank with a higher number; nullptr if there is none.

@@ -60,7 +60,7 @@ bool ServesOneOf(const Worker& worker, const std::set<std::string>& fingerprints
 }
 
 /// CheckAsked if the dispatcher's data are damaged.
-Status CheckDamaged(const RequestedPlan& plan, const std::map<Number, Worker>& workers,
+Status CheckDamaged(const RequestedPlan& plan, const std::map<WorkerId, Worker>& workers,
                     const std::set<std::string>& of_jobs) {
   constexpr std::size_t kNamed = 4;
   std::size_t damaged = 0;
@@ -101,7 +101,7 @@ bool CanBeAsked(const Worker& worker, const RequestedPlan& plan) {
          });
 }
 
-std::string WhyAsked(const RequestedPlan& plan, const std::map<Number, Worker>& workers) {
+std::string WhyAsked(const RequestedPlan& plan, const std::map<WorkerId, Worker>& workers) {
   const Worker* named = nullptr;
   for (const auto& [id, worker] : workers) {
     if (!Lists(worker, plan)) continue;
@@ -119,7 +119,7 @@ std::string WhyAsked(const RequestedPlan& plan, const std::map<Number, Worker>& 
                          : fmt::format("{}, and none of {} workers has it", lacks, workers.size());
 }
 
-Status CheckAsked(const RequestedPlan& plan, const std::map<Number, Worker>& workers,
+Status CheckAsked(const RequestedPlan& plan, const std::map<WorkerId, Worker>& workers,
                   bool all_are_back, const std::set<std::string>& of_jobs) {
   if (!plan.damage.ok()) return all_are_back ? CheckDamaged(plan, workers, of_jobs) : OkStatus();
   const Worker* failed = nullptr;

@@ -19,7 +19,7 @@ namespace millrace {
 bool CanBeAsked(const Worker& worker, const RequestedPlan& plan);
 
 /// The reason why sessions wait that need the plan.
-std::string WhyAsked(const RequestedPlan& plan, const std::map<Number, Worker>& workers);
+std::string WhyAsked(const RequestedPlan& plan, const std::map<WorkerId, Worker>& workers);
 
 /// Not ok if every worker that has the plugins fails to compile the plan, with the reason of one of
 /// them; NotFound if there are workers and no worker lists the plugins, but only if `all_are_back`:
@@ -27,7 +27,7 @@ std::string WhyAsked(const RequestedPlan& plan, const std::map<Number, Worker>& 
 /// workers that list them are damaged too, once all are back. `of_jobs`: fingerprints of the jobs
 /// that have begun with the plan. A worker that serves one of them is not given up, whatever its
 /// datasets are by now.
-Status CheckAsked(const RequestedPlan& plan, const std::map<Number, Worker>& workers,
+Status CheckAsked(const RequestedPlan& plan, const std::map<WorkerId, Worker>& workers,
                   bool all_are_back, const std::set<std::string>& of_jobs = {});
 
 }  // namespace millrace

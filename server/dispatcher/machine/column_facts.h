@@ -33,8 +33,8 @@ struct ColumnFacts {
   v1::ColumnSet set;
   v1::PipelineText pipeline;  // one that reads them
   RangeTable ranges;
-  std::map<Number, std::uint64_t> share;  // how many ranges a worker may have at once
-  std::map<Number, FailingMeasurer> failing;
+  std::map<WorkerId, std::uint64_t> share;  // how many ranges a worker may have at once
+  std::map<WorkerId, FailingMeasurer> failing;
   bool whole = false;  // all ranges are measured, and are being kept
   Time began;
   Time told;  // when progress was logged

@@ -59,7 +59,7 @@ std::string ColumnWork::Want(const v1::PipelineText& pipeline, const ColumnWant&
   return key;
 }
 
-bool ColumnWork::OnReport(Number worker, const v1::WorkRequest& request) {
+bool ColumnWork::OnReport(WorkerId worker, const v1::WorkRequest& request) {
   std::map<std::string, std::uint64_t> measured;  // ranges, by key
   for (const v1::Measured& some : request.measured()) {
     const ColumnFacts* columns = facts_.FindColumns(ColumnSetKey(some.set()));
@@ -77,7 +77,7 @@ bool ColumnWork::OnReport(Number worker, const v1::WorkRequest& request) {
   return Give(from) || !request.measured().empty();
 }
 
-void ColumnWork::Take(Number worker, const ColumnFacts& columns, const v1::Measured& measured) {
+void ColumnWork::Take(WorkerId worker, const ColumnFacts& columns, const v1::Measured& measured) {
   if (measured.error_code() != 0) {
     return Fail(worker, columns,
                 Status(static_cast<StatusCode>(measured.error_code()), measured.error()));
@@ -91,7 +91,7 @@ void ColumnWork::Take(Number worker, const ColumnFacts& columns, const v1::Measu
   transition_.Do(KeepMeasured{measured});
 }
 
-void ColumnWork::Fail(Number worker, const ColumnFacts& columns, const Status& why) {
+void ColumnWork::Fail(WorkerId worker, const ColumnFacts& columns, const Status& why) {
   const bool for_good = IsForGood(why.code());
   transition_.Log(LogLevel::kWarning, "a worker cannot measure columns",
                   {{"worker", facts_.FindWorker(worker)->report.name()},
@@ -179,13 +179,13 @@ void ColumnWork::Tick() {
 
 void ColumnWork::TakeBackLost(const ColumnFacts& columns) {
   if (IsMutant(Mutant::kLostRangesKept)) return;
-  std::vector<Number> lost;
+  std::vector<WorkerId> lost;
   for (const auto& [id, ranges] : columns.ranges.given()) {
     const Worker* worker = facts_.FindWorker(id);
     if (worker == nullptr || !MayMeasure(*worker, columns, transition_.now(), options_))
       lost.push_back(id);
   }
-  for (const Number id : lost) transition_.Apply(RangesTakenBack{columns.key, id});
+  for (const WorkerId id : lost) transition_.Apply(RangesTakenBack{columns.key, id});
 }
 
 void ColumnWork::TellProgress(const ColumnFacts& columns) {

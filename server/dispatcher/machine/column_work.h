@@ -26,7 +26,7 @@ class ColumnWork {
   std::string Want(const v1::PipelineText& pipeline, const ColumnWant& want);
   /// Takes the ranges that a worker has measured, and gives it more. Returns whether the worker
   /// needs a message. REQUIRES: the report is among the facts.
-  bool OnReport(Number worker, const v1::WorkRequest& request);
+  bool OnReport(WorkerId worker, const v1::WorkRequest& request);
   /// Takes the answer to a FinishColumns.
   void OnKept(const std::string& key, const Status& status);
   /// Gives the ranges of lost workers to others, and ends measuring columns that no plan needs.
@@ -40,8 +40,8 @@ class ColumnWork {
   void AddTasks(const Worker& worker, v1::WorkResponse& response) const;
 
  private:
-  void Take(Number worker, const ColumnFacts& columns, const v1::Measured& measured);
-  void Fail(Number worker, const ColumnFacts& columns, const Status& why);
+  void Take(WorkerId worker, const ColumnFacts& columns, const v1::Measured& measured);
+  void Fail(WorkerId worker, const ColumnFacts& columns, const Status& why);
   /// Gives a worker as many ranges as it may have. Returns whether it got any.
   bool Give(const Worker& worker);
   void TakeBackLost(const ColumnFacts& columns);

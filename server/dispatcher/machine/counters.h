@@ -71,7 +71,7 @@ class DispatcherCounters {
 
   const std::string backend_;
   std::map<std::string, Job> jobs_;
-  std::map<Number, Session> sessions_;
+  std::map<SessionId, Session> sessions_;
   /// A count of steps by the label of its metric, and the counter of consumers that it sums.
   struct Steps {
     const char* label;

@@ -86,8 +86,8 @@ class DesiredWorkers {
   std::optional<Time> first_look_;
   std::optional<double> worker_rate_;  // the last one that was known
   std::map<std::string, Watched, std::less<>> jobs_;
-  std::unordered_map<Number, Loop> loops_;  // by session
-  std::unordered_map<Number, Supplier> suppliers_;
+  std::unordered_map<SessionId, Loop> loops_;
+  std::unordered_map<WorkerId, Supplier> suppliers_;
   Watched fleet_{.figure = {.settling = true}, .steady = {}};
 };
 

@@ -43,15 +43,15 @@ void AddSample(std::deque<CounterSample>& samples, const v1::Counters& counters,
   while (samples.size() > 2 && at - samples[1].at >= kSampleSpan) samples.pop_front();
 }
 
-using NumberIndex = std::map<std::string, std::set<Number>>;
+using NumberIndex = std::map<std::string, std::set<SessionId>>;
 
-const std::set<Number>& FindNumbers(const NumberIndex& index, const std::string& key) {
-  static const std::set<Number> none;
+const std::set<SessionId>& FindNumbers(const NumberIndex& index, const std::string& key) {
+  static const std::set<SessionId> none;
   const auto* numbers = Find(index, key);
   return numbers == nullptr ? none : *numbers;
 }
 
-void EraseNumber(NumberIndex& index, const std::string& key, Number number) {
+void EraseNumber(NumberIndex& index, const std::string& key, SessionId number) {
   const auto it = index.find(key);
   if (it == index.end()) return;
   it->second.erase(number);
@@ -75,9 +75,9 @@ bool HasWaited(const SessionFacts& session, const v1::Report& report) {
 
 /// A worker has failed again if it is new in the list, or if its remaining time has grown.
 void UpdateFailing(SessionFacts& session, const v1::Report& report, Time at) {
-  std::map<Number, FailingWorker> failing;
+  std::map<WorkerId, FailingWorker> failing;
   for (const auto& f : report.failing()) {
-    const Number id = FromProto(f.worker());
+    const WorkerId id(FromProto(f.worker()));
     const auto* before = Find(session.failing, id);
     const bool again = before == nullptr || f.remaining_seconds() > before->remaining_seconds;
     failing[id] = {again ? at : before->since,
@@ -125,7 +125,7 @@ const RequestedPlan* DispatcherFacts::FindPlan(const std::string& key) const {
 const ColumnFacts* DispatcherFacts::FindColumns(const std::string& key) const {
   return Find(columns_, key);
 }
-const SessionFacts* DispatcherFacts::FindSession(Number id) const { return Find(sessions_, id); }
+const SessionFacts* DispatcherFacts::FindSession(SessionId id) const { return Find(sessions_, id); }
 const SessionFacts* DispatcherFacts::FindSessionByNonce(const std::string& nonce) const {
   const auto* id = Find(session_by_nonce_, nonce);
   return id == nullptr ? nullptr : FindSession(*id);
@@ -136,12 +136,12 @@ const std::map<std::string, v1::JobEnd>& DispatcherFacts::EndsOf(const std::stri
   return found == ends_.end() ? none : found->second;
 }
 
-Number DispatcherFacts::EndedNumber(const std::string& nonce) const {
+SessionId DispatcherFacts::EndedNumber(const std::string& nonce) const {
   const auto found = ended_by_nonce_.find(nonce);
-  return found == ended_by_nonce_.end() ? Number{} : found->second;
+  return found == ended_by_nonce_.end() ? SessionId{} : found->second;
 }
 
-const Worker* DispatcherFacts::FindWorker(Number id) const { return Find(workers_, id); }
+const Worker* DispatcherFacts::FindWorker(WorkerId id) const { return Find(workers_, id); }
 const Worker* DispatcherFacts::FindWorkerByNonce(const std::string& nonce) const {
   const auto* id = Find(worker_by_nonce_, nonce);
   return id == nullptr ? nullptr : FindWorker(*id);
@@ -152,7 +152,7 @@ const v1::JobRecord* DispatcherFacts::FindRecord(const std::string& job) const {
 std::string DispatcherFacts::OwnerOf(const std::string& job) const {
   const v1::JobRecord* record = FindRecord(job);
   if (record != nullptr && !record->ended() && !record->owner().empty()) return record->owner();
-  for (const Number id : SessionsOf(job)) {
+  for (const SessionId id : SessionsOf(job)) {
     if (const std::string& owner = FindSession(id)->owner; !owner.empty()) return owner;
   }
   return {};
@@ -161,13 +161,13 @@ bool DispatcherFacts::IsInherited(const std::string& job) const {
   const v1::JobRecord* record = FindRecord(job);
   return record != nullptr && !record->ended() && inherited_.contains(job);
 }
-const std::set<Number>& DispatcherFacts::SessionsOf(const std::string& job) const {
+const std::set<SessionId>& DispatcherFacts::SessionsOf(const std::string& job) const {
   return FindNumbers(job_sessions_, job);
 }
-const std::set<Number>& DispatcherFacts::LiveSessionsOf(const std::string& job) const {
+const std::set<SessionId>& DispatcherFacts::LiveSessionsOf(const std::string& job) const {
   return FindNumbers(live_sessions_, job);
 }
-const std::set<Number>& DispatcherFacts::SessionsOfRank(const v1::Hello& hello) const {
+const std::set<SessionId>& DispatcherFacts::SessionsOfRank(const v1::Hello& hello) const {
   return FindNumbers(rank_sessions_, RankOfJob(hello));
 }
 Number DispatcherFacts::TurnedOut(const std::string& job) const {
@@ -181,8 +181,11 @@ Status DispatcherFacts::StoreError() const {
   return OkStatus();
 }
 
-void DispatcherFacts::Own(StreamId stream, Number owner) {
-  if (auto* facts = Find(streams_, stream)) facts->owner = owner;
+void DispatcherFacts::Own(StreamId stream, SessionId owner) {
+  if (auto* facts = Find(streams_, stream)) facts->session = owner;
+}
+void DispatcherFacts::Own(StreamId stream, WorkerId owner) {
+  if (auto* facts = Find(streams_, stream)) facts->worker = owner;
 }
 
 void DispatcherFacts::On(const TermBegun& u) {
@@ -209,16 +212,16 @@ void DispatcherFacts::On(const TimeGranted& u) {
 
 void DispatcherFacts::On(const DatasetOpened& u) { datasets_[u.id] = u.dataset; }
 void DispatcherFacts::On(const StreamOpened& u) {
-  streams_[u.id] = {u.of_worker, u.at, {}, u.peer};
+  streams_[u.id] = {u.of_worker, u.at, {}, {}, u.peer};
 }
 
 void DispatcherFacts::On(const StreamForgotten& u) {
   const auto it = streams_.find(u.id);
   if (it == streams_.end()) return;
-  if (auto* session = Find(sessions_, it->second.owner); session && session->stream == u.id) {
+  if (auto* session = Find(sessions_, it->second.session); session && session->stream == u.id) {
     session->stream = 0;
   }
-  if (auto* worker = Find(workers_, it->second.owner); worker && worker->stream == u.id) {
+  if (auto* worker = Find(workers_, it->second.worker); worker && worker->stream == u.id) {
     worker->stream = 0;
   }
   streams_.erase(it);
@@ -382,7 +385,7 @@ void DispatcherFacts::On(const SessionEnded& u) {
   EraseNumber(job_sessions_, session.hello.job(), u.id);
   EraseNumber(live_sessions_, session.hello.job(), u.id);
   EraseNumber(rank_sessions_, RankOfJob(session.hello), u.id);
-  Own(session.stream, Number{});
+  Own(session.stream, SessionId{});
   sessions_.erase(u.id);
 }
 
@@ -435,7 +438,7 @@ void DispatcherFacts::On(const WorkerLeft& u) {
   const Worker& worker = Get(workers_, u.id);
   const auto nonce = worker_by_nonce_.find(worker.report.nonce());
   if (nonce != worker_by_nonce_.end() && nonce->second == u.id) worker_by_nonce_.erase(nonce);
-  Own(worker.stream, Number{});
+  Own(worker.stream, WorkerId{});
   workers_.erase(u.id);
   for (auto& [key, columns] : columns_) {
     columns.share.erase(u.id);
@@ -473,7 +476,7 @@ std::string DispatcherFacts::Dump() const {
       fmt::format("term {} issued {} booted {}\n", term_, issued_, booted_.since_boot.count());
   for (const auto& [id, s] : streams_) {
     out += fmt::format("stream {} worker {} opened {} owner {}\n", id, s.of_worker,
-                       s.opened.since_boot.count(), s.owner.ToString());
+                       s.opened.since_boot.count(), s.owner().ToString());
   }
   for (const auto& [key, p] : plans_) {
     out += fmt::format("plan {} phase {} fingerprint {} used {} error {}\n", key,
@@ -495,7 +498,7 @@ std::string DispatcherFacts::Dump() const {
     out += fmt::format("  list {} size {} sent {} digest {} waited {}:", s.list.number,
                        s.list.size.members(), s.list.sent.since_boot.count(), s.list.digest,
                        s.waited.since_boot.count());
-    for (const Number member : s.list.members) out += " " + member.ToString();
+    for (const WorkerId member : s.list.members) out += " " + member.ToString();
     out += "\n";
     for (const auto& [worker, f] : s.failing) {
       out += fmt::format("  failing {} since {}\n", worker.ToString(), f.since.since_boot.count());

@@ -33,8 +33,8 @@ class DispatcherFacts {
   const std::map<std::string, RequestedPlan>& plans() const { return plans_; }
   /// Columns that are being measured, by key.
   const std::map<std::string, ColumnFacts>& columns() const { return columns_; }
-  const std::map<Number, SessionFacts>& sessions() const { return sessions_; }
-  const std::map<Number, Worker>& workers() const { return workers_; }
+  const std::map<SessionId, SessionFacts>& sessions() const { return sessions_; }
+  const std::map<WorkerId, Worker>& workers() const { return workers_; }
   /// Records that are on disk.
   const std::map<std::string, v1::JobRecord>& records() const { return records_; }
   const std::map<std::string, RecordWrite>& writes() const { return writes_; }
@@ -44,12 +44,12 @@ class DispatcherFacts {
   const StreamFacts* FindStream(StreamId id) const;
   const RequestedPlan* FindPlan(const std::string& key) const;
   const ColumnFacts* FindColumns(const std::string& key) const;
-  const SessionFacts* FindSession(Number id) const;
+  const SessionFacts* FindSession(SessionId id) const;
   const SessionFacts* FindSessionByNonce(const std::string& nonce) const;
   /// The number of the ended session that had this nonce; unset if it is not remembered. Only the
   /// last kEndedKept ended sessions are remembered.
-  Number EndedNumber(const std::string& nonce) const;
-  const Worker* FindWorker(Number id) const;
+  SessionId EndedNumber(const std::string& nonce) const;
+  const Worker* FindWorker(WorkerId id) const;
   const Worker* FindWorkerByNonce(const std::string& nonce) const;
   const v1::JobRecord* FindRecord(const std::string& job) const;
   /// The name of the peer that began the job, as long as the job has not ended; empty if names are
@@ -60,11 +60,11 @@ class DispatcherFacts {
   /// Jobs that have sessions, live or waiting.
   std::size_t job_count() const { return job_sessions_.size(); }
   /// The numbers of a job's sessions, live and waiting, lowest first.
-  const std::set<Number>& SessionsOf(const std::string& job) const;
+  const std::set<SessionId>& SessionsOf(const std::string& job) const;
   /// The numbers of a job's live sessions, lowest first.
-  const std::set<Number>& LiveSessionsOf(const std::string& job) const;
+  const std::set<SessionId>& LiveSessionsOf(const std::string& job) const;
   /// The numbers of the sessions, live and waiting, that have the job, rank and replica of `hello`.
-  const std::set<Number>& SessionsOfRank(const v1::Hello& hello) const;
+  const std::set<SessionId>& SessionsOfRank(const v1::Hello& hello) const;
   /// An operator has ended the sessions of the job up to this number; unset if no operator has.
   Number TurnedOut(const std::string& job) const;
   /// Why a write of a record that is still to be repeated has failed; ok if there is no such write.
@@ -120,7 +120,8 @@ class DispatcherFacts {
   void On(const RecordFailed& u);
   void On(const WriteForgotten& u);
 
-  void Own(StreamId stream, Number owner);
+  void Own(StreamId stream, SessionId owner);
+  void Own(StreamId stream, WorkerId owner);
 
   std::uint64_t term_ = 0;
   std::uint64_t issued_ = 0;
@@ -129,22 +130,22 @@ class DispatcherFacts {
   std::map<StreamId, StreamFacts> streams_;
   std::map<std::string, RequestedPlan> plans_;
   std::map<std::string, ColumnFacts> columns_;
-  std::map<Number, SessionFacts> sessions_;
-  std::map<Number, Worker> workers_;
+  std::map<SessionId, SessionFacts> sessions_;
+  std::map<WorkerId, Worker> workers_;
   std::map<std::string, v1::JobRecord> records_;
   std::set<std::string> inherited_;  // jobs whose records are of an earlier term
   std::map<std::string, RecordWrite> writes_;
   std::map<std::string, std::map<std::string, v1::JobEnd>> ends_;  // of jobs that have not ended
   std::map<std::string, Number> turned_out_;
   static constexpr std::size_t kEndedKept = 4096;
-  std::map<std::string, Number> ended_by_nonce_;
+  std::map<std::string, SessionId> ended_by_nonce_;
   std::deque<std::string> ended_nonces_;  // oldest first
   // Indexes over the sessions and workers.
-  std::map<std::string, Number> session_by_nonce_;
-  std::map<std::string, Number> worker_by_nonce_;
-  std::map<std::string, std::set<Number>> job_sessions_;
-  std::map<std::string, std::set<Number>> live_sessions_;  // by job
-  std::map<std::string, std::set<Number>> rank_sessions_;  // by RankOfJob
+  std::map<std::string, SessionId> session_by_nonce_;
+  std::map<std::string, WorkerId> worker_by_nonce_;
+  std::map<std::string, std::set<SessionId>> job_sessions_;
+  std::map<std::string, std::set<SessionId>> live_sessions_;  // by job
+  std::map<std::string, std::set<SessionId>> rank_sessions_;  // by RankOfJob
 };
 
 }  // namespace millrace

@@ -181,7 +181,7 @@ Actions DispatcherMachine::OnHelloRefused(const v1::Hello& hello, const Status& 
 
 void DispatcherMachine::Hear(StreamId stream, v1::AttachRequest request) {
   const StreamFacts* open = facts().FindStream(stream);
-  if (!open->owner.is_set()) {
+  if (!open->session.is_set()) {
     if (!request.has_hello()) {
       return transition_.Close(
           stream, InvalidArgument("the first message of an Attach stream has no hello"));
@@ -190,7 +190,7 @@ void DispatcherMachine::Hear(StreamId stream, v1::AttachRequest request) {
     open = facts().FindStream(stream);
     if (open == nullptr) return;
   }
-  const Number id = open->owner;
+  const SessionId id = open->session;
   const SessionFacts* session = facts().FindSession(id);
   if (session == nullptr) return;
   if (request.has_hello() && request.hello().nonce() != session->hello.nonce()) {
@@ -309,10 +309,10 @@ Actions DispatcherMachine::OnTick(Moment now) {
 
 void DispatcherMachine::Heartbeat() {
   for (const StreamId id : heartbeats_.Take(facts().streams(), transition_.now())) {
-    const Number owner = facts().FindStream(id)->owner;
-    const SessionFacts* session = facts().FindSession(owner);
+    const StreamFacts& stream = *facts().FindStream(id);
+    const SessionFacts* session = facts().FindSession(stream.session);
     if (session != nullptr && session->stream == id) sessions_.Heartbeat(*session);
-    const Worker* worker = facts().FindWorker(owner);
+    const Worker* worker = facts().FindWorker(stream.worker);
     if (worker != nullptr && worker->stream == id) fleet_.Heartbeat(*worker);
   }
 }
@@ -321,7 +321,8 @@ void DispatcherMachine::CloseLateHandshakes() {
   const Duration patience = transition_.options().hello_timeout;
   std::vector<StreamId> late;
   for (const auto& [id, stream] : facts().streams()) {
-    if (!stream.owner.is_set() && transition_.now() - stream.opened >= patience) late.push_back(id);
+    if (stream.owner().is_set() || transition_.now() - stream.opened < patience) continue;
+    late.push_back(id);
   }
   for (const StreamId id : late) {
     transition_.Close(

@@ -85,7 +85,7 @@ std::vector<NewEvent> EventsOf(const Worker& worker, const v1::WorkRequest& repo
 }
 
 std::vector<NewEvent> MovedSteps(const SessionFacts& session, const v1::Report& report,
-                                 const std::map<Number, Worker>& workers) {
+                                 const std::map<WorkerId, Worker>& workers) {
   if (!session.report) return {};  // an earlier dispatcher may have been told the same
   const v1::Counters& before = session.report->counters();
   const v1::Counters& now = report.counters();
@@ -98,7 +98,7 @@ std::vector<NewEvent> MovedSteps(const SessionFacts& session, const v1::Report& 
   std::vector<std::string> names;
   std::string reason;
   for (const v1::Failing& failing : report.failing()) {
-    const Number id = FromProto(failing.worker());
+    const WorkerId id(FromProto(failing.worker()));
     const auto known = session.failing.find(id);
     const bool again = known == session.failing.end() ||
                        failing.remaining_seconds() > known->second.remaining_seconds;

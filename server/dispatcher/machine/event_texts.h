@@ -28,6 +28,6 @@ std::vector<NewEvent> EventsOf(const SessionFacts& session, const v1::Report& re
 /// Events for the steps that a consumer has taken back from workers since its last report, with the
 /// workers that have failed it since.
 std::vector<NewEvent> MovedSteps(const SessionFacts& session, const v1::Report& report,
-                                 const std::map<Number, Worker>& workers);
+                                 const std::map<WorkerId, Worker>& workers);
 
 }  // namespace millrace

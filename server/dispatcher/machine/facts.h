@@ -82,14 +82,14 @@ struct ListFacts {
   ListSize size;
   // About the list that was sent last:
   std::uint64_t number = 0;  // 0: no list was sent
-  std::vector<Number> members;
+  std::vector<WorkerId> members;
   std::uint64_t digest = 0;  // of its entries for them
   Time sent;
 };
 
 /// One process's claim to a rank.
 struct SessionFacts {
-  Number id;
+  SessionId id;
   v1::Hello hello;
   std::string plan_key;
   std::optional<SessionPlan> plan;
@@ -108,7 +108,7 @@ struct SessionFacts {
   Time tuning_told;
   ListFacts list;
   Time waited;  // when its waits for workers were last seen to grow
-  std::map<Number, FailingWorker> failing;
+  std::map<WorkerId, FailingWorker> failing;
   std::deque<CounterSample> samples;  // of the last minute, oldest first
 
   Position wanted_start() const { return FromProto(hello.start()); }
@@ -126,7 +126,7 @@ struct SessionFacts {
 
 /// A worker, as its last report describes it.
 struct Worker {
-  Number id;
+  WorkerId id;
   v1::WorkRequest report;  // without file lists and tuning
   v1::Tuning tuning;       // the last one that it sent
   Time tuning_told;
@@ -158,8 +158,13 @@ struct RecordWrite {
 struct StreamFacts {
   bool of_worker = false;
   Time opened;
-  Number owner;      // a session or worker; unset before the first message
+  // The owner is one of these two, by `of_worker`. Both are unset before the first message.
+  SessionId session;
+  WorkerId worker;
   std::string peer;  // the name that the peer has proved; empty: not proved
+
+  /// The number of the owner.
+  Number owner() const { return of_worker ? worker.number() : session.number(); }
 };
 
 /// The fingerprints of the plans that a worker reports as ready.

@@ -56,13 +56,13 @@ bool SaysNothingNew(const Worker& worker, const v1::WorkResponse& response) {
   return has == shall_have && response.list_files().empty() && response.measure().empty() &&
          response.dataset_differences().empty() &&
          (!response.drain() || worker.report.draining()) && !response.undrain() &&
-         FromProto(worker.report.id()) == worker.id;
+         WorkerId(FromProto(worker.report.id())) == worker.id;
 }
 
 }  // namespace
 
 void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
-  Result<Number> recognised = Recognise(request);
+  Result<WorkerId> recognised = Recognise(request);
   if (!recognised.ok()) {
     transition_.Note({.kind = EventKind::kWorkerRefused,
                       .text = fmt::format("{} was refused: {}", WorkerSubject(request),
@@ -70,7 +70,7 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
                       .peer = request.name()});
     return transition_.Close(stream, recognised.status());
   }
-  const Number id = *recognised;
+  const WorkerId id = *recognised;
   const Worker& worker = *facts_.FindWorker(id);
   if (worker.stream != stream) {
     transition_.Close(worker.stream, Cancelled("the worker has opened a newer stream"));
@@ -99,8 +99,8 @@ void Fleet::OnReport(StreamId stream, const v1::WorkRequest& request) {
   if (answer || measures) Respond(worker);
 }
 
-Result<Number> Fleet::Recognise(const v1::WorkRequest& request) {
-  const Number brought = FromProto(request.id());
+Result<WorkerId> Fleet::Recognise(const v1::WorkRequest& request) {
+  const WorkerId brought(FromProto(request.id()));
   const Worker* known = facts_.FindWorker(brought);
   if (known == nullptr || known->report.nonce() != request.nonce()) {
     known = facts_.FindWorkerByNonce(request.nonce());
@@ -112,7 +112,7 @@ Result<Number> Fleet::Recognise(const v1::WorkRequest& request) {
                     options_.max_workers, ToSeconds(options_.retry)));
   }
   const bool keeps = brought.is_set() && facts_.FindWorker(brought) == nullptr;
-  const Number id = keeps ? brought : transition_.NewNumber();
+  const WorkerId id = keeps ? brought : WorkerId(transition_.NewNumber());
   transition_.Apply(WorkerJoined{id, request.nonce()});
   transition_.Log(
       LogLevel::kInfo, "worker joined",
@@ -123,7 +123,7 @@ Result<Number> Fleet::Recognise(const v1::WorkRequest& request) {
   return id;
 }
 
-void Fleet::CompareFiles(Number id, const v1::WorkRequest& request) {
+void Fleet::CompareFiles(WorkerId id, const v1::WorkRequest& request) {
   const Worker& worker = *facts_.FindWorker(id);
   for (const auto& [dataset, there] : request.datasets()) {
     const auto here = facts_.datasets().find(dataset);
@@ -209,7 +209,7 @@ void Fleet::RespondAll() {
   for (const auto& [id, worker] : facts_.workers()) Respond(worker);
 }
 
-void Fleet::Drop(Number id) {
+void Fleet::Drop(WorkerId id) {
   const Worker& worker = *facts_.FindWorker(id);
   transition_.Log(LogLevel::kInfo, "worker left",
                   {{"worker", id.ToString()}, {"name", worker.report.name()}});
@@ -276,19 +276,19 @@ Result<v1::UndrainWorkerResponse> Fleet::Undrain(const std::string& name) {
 }
 
 void Fleet::Tick() {
-  std::vector<Number> silent;
-  std::vector<Number> forgotten;
+  std::vector<WorkerId> silent;
+  std::vector<WorkerId> forgotten;
   for (const auto& [id, worker] : facts_.workers()) {
     const Duration silence = transition_.now() - worker.heard;
     if (silence >= options_.worker_silence && !lost_.contains(id)) silent.push_back(id);
     if (silence >= options_.worker_timeout) forgotten.push_back(id);
   }
   NoteLost(silent);
-  for (const Number id : forgotten) Drop(id);
+  for (const WorkerId id : forgotten) Drop(id);
 }
 
-void Fleet::NoteLost(const std::vector<Number>& ids) {
-  for (const Number id : ids) {
+void Fleet::NoteLost(const std::vector<WorkerId>& ids) {
+  for (const WorkerId id : ids) {
     lost_.insert(id);
     const Worker& worker = *facts_.FindWorker(id);
     transition_.Note({.kind = EventKind::kWorkerLost,

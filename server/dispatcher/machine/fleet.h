@@ -40,23 +40,23 @@ class Fleet {
  private:
   /// The worker that an operator means.
   Result<const Worker*> Named(const std::string& name) const;
-  Result<Number> Recognise(const v1::WorkRequest& request);
-  void CompareFiles(Number id, const v1::WorkRequest& request);
+  Result<WorkerId> Recognise(const v1::WorkRequest& request);
+  void CompareFiles(WorkerId id, const v1::WorkRequest& request);
   void Respond(const Worker& worker);
   v1::WorkResponse ResponseTo(const Worker& worker) const;
   /// Tells the worker to keep the plans of jobs that ran before the dispatcher's start and may
   /// still run. This is needed until those plans are compiled here.
   void KeepUnknownPlans(const Worker& worker, std::set<std::string>& told,
                         v1::WorkResponse& response) const;
-  void Drop(Number id);
+  void Drop(WorkerId id);
   /// Notes that workers are silent.
-  void NoteLost(const std::vector<Number>& ids);
+  void NoteLost(const std::vector<WorkerId>& ids);
 
   Transition& transition_;
   const DispatcherFacts& facts_;
   const DispatcherOptions& options_;
   ColumnWork& columns_;
-  std::set<Number> lost_;  // workers that were noted as lost, and not heard since
+  std::set<WorkerId> lost_;  // workers that were noted as lost, and not heard since
 };
 
 }  // namespace millrace

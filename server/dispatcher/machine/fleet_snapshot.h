@@ -17,12 +17,12 @@ namespace millrace {
 
 struct FleetSnapshot {
   struct Loop {
-    Number session;
+    SessionId session;
     std::string_view job;              // of the facts
     std::optional<LoopTotals> totals;  // unset if its batches do not count, or are not known yet
   };
   struct Supplier {
-    Number worker;
+    WorkerId worker;
     bool present = false;  // heard, and does not drain
     WorkerTotals totals;
   };

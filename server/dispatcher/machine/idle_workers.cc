@@ -10,7 +10,7 @@ namespace {
 /// A worker's memory that is full to this part may have no room for a batch.
 constexpr double kFull = 0.9;
 
-bool IsOfHost(Number id, const SessionFacts& session, const std::map<Number, Worker>& workers) {
+bool IsOfHost(WorkerId id, const SessionFacts& session, const std::map<WorkerId, Worker>& workers) {
   const auto worker = workers.find(id);
   return worker != workers.end() &&
          SameHost(worker->second.report.self().host_id(), session.hello.host_id());
@@ -18,7 +18,7 @@ bool IsOfHost(Number id, const SessionFacts& session, const std::map<Number, Wor
 
 }  // namespace
 
-void ListUse::Add(const SessionFacts& session, const std::map<Number, Worker>& workers) {
+void ListUse::Add(const SessionFacts& session, const std::map<WorkerId, Worker>& workers) {
   if (!session.live || !session.report) return;
   const bool asks = session.report->asks();
   bool& asked = plans_[session.plan->fingerprint];

@@ -15,7 +15,7 @@ namespace millrace {
 /// The use of workers by the lists of consumers.
 class ListUse {
  public:
-  void Add(const SessionFacts& session, const std::map<Number, Worker>& workers);
+  void Add(const SessionFacts& session, const std::map<WorkerId, Worker>& workers);
   /// Why some threads of the worker idle, once all sessions were added; empty if all are busy.
   std::string IdleWhy(const Worker& worker, Time now, const DispatcherOptions& options) const;
 
@@ -25,8 +25,8 @@ class ListUse {
     bool behind = false;    // a consumer that asks uses only members before it
     bool off_host = false;  // likewise, and the first one is of the consumer's host
   };
-  std::unordered_map<Number, Place> listed_;  // workers that are in any list
-  std::map<std::string, bool> plans_;         // of live sessions; whether one of them asks
+  std::unordered_map<WorkerId, Place> listed_;  // workers that are in any list
+  std::map<std::string, bool> plans_;           // of live sessions; whether one of them asks
 };
 
 }  // namespace millrace

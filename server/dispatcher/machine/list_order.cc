@@ -25,7 +25,8 @@ ListOrder::ListOrder(const SessionFacts& session) : host_id_(session.hello.host_
 
 ListPlace ListOrder::Of(const Worker& worker) const {
   fmt::memory_buffer text;
-  fmt::format_to(std::back_inserter(text), "{}{}.{}", prefix_, worker.id.term, worker.id.n);
+  const Number number = worker.id.number();
+  fmt::format_to(std::back_inserter(text), "{}{}.{}", prefix_, number.term, number.n);
   return {SameHost(worker.report.self().host_id(), host_id_),
           Xxh3_64(std::as_bytes(std::span(text.data(), text.size()))), worker.id};
 }

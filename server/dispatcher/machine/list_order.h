@@ -20,7 +20,7 @@ namespace millrace {
 struct ListPlace {
   bool own_host = false;
   std::uint64_t hash = 0;
-  Number worker;
+  WorkerId worker;
 
   /// Whether `a` comes first.
   friend bool operator<(const ListPlace& a, const ListPlace& b);

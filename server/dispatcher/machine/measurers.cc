@@ -42,7 +42,7 @@ bool MayMeasure(const Worker& worker, const ColumnFacts& columns, Time now,
          dataset->second.digest() == columns.set.dataset_digest();
 }
 
-std::string DescribeMeasuring(const ColumnFacts& columns, const std::map<Number, Worker>& workers,
+std::string DescribeMeasuring(const ColumnFacts& columns, const std::map<WorkerId, Worker>& workers,
                               Time now, const DispatcherOptions& options) {
   if (columns.whole) return fmt::format("{}: measured, being written", Names(columns.set));
   std::string text =
@@ -62,7 +62,7 @@ std::string DescribeMeasuring(const ColumnFacts& columns, const std::map<Number,
   return text;
 }
 
-Status CheckMeasurers(const ColumnFacts& columns, const std::map<Number, Worker>& workers) {
+Status CheckMeasurers(const ColumnFacts& columns, const std::map<WorkerId, Worker>& workers) {
   StatusCode code = StatusCode::kFailedPrecondition;
   std::string text;
   int failing = 0;

@@ -17,11 +17,11 @@ bool MayMeasure(const Worker& worker, const ColumnFacts& columns, Time now,
                 const DispatcherOptions& options);
 
 /// "measuring column nodes: 43 %, 2 workers", or which dataset no worker has, or who fails.
-std::string DescribeMeasuring(const ColumnFacts& columns, const std::map<Number, Worker>& workers,
+std::string DescribeMeasuring(const ColumnFacts& columns, const std::map<WorkerId, Worker>& workers,
                               Time now, const DispatcherOptions& options);
 
 /// Not ok, with each worker's reason, if some have failed for good and no other worker may measure,
 /// now or later.
-Status CheckMeasurers(const ColumnFacts& columns, const std::map<Number, Worker>& workers);
+Status CheckMeasurers(const ColumnFacts& columns, const std::map<WorkerId, Worker>& workers);
 
 }  // namespace millrace

@@ -50,8 +50,8 @@ void PlanRequests::OnCompiled(const std::string& key,
   }
 }
 
-std::vector<Number> PlanRequests::MarkAsking(const std::string& key) {
-  std::vector<Number> asking;
+std::vector<SessionId> PlanRequests::MarkAsking(const std::string& key) {
+  std::vector<SessionId> asking;
   for (const auto& [id, session] : facts_.sessions()) {
     if (session.plan_key != key) continue;
     asking.push_back(id);
@@ -61,10 +61,10 @@ std::vector<Number> PlanRequests::MarkAsking(const std::string& key) {
 }
 
 void PlanRequests::Refuse(const std::string& key, const Status& why) {
-  const std::vector<Number> asking = MarkAsking(key);
+  const std::vector<SessionId> asking = MarkAsking(key);
   transition_.Log(LogLevel::kWarning, "plan refused", {{"why", why.message()}});
   transition_.Apply(PlanForgotten{key});
-  for (const Number id : asking) sessions_.Fail(id, why, EventKind::kPipelineRefused);
+  for (const SessionId id : asking) sessions_.Fail(id, why, EventKind::kPipelineRefused);
 }
 
 void PlanRequests::OnColumnsMissing(const std::string& key, const ColumnWant& want) {

@@ -67,7 +67,7 @@ class PlanRequests {
   /// Forgets a plan that cannot be compiled, and ends the sessions that ask for it.
   void Refuse(const std::string& key, const Status& why);
   /// Marks the jobs of the sessions that ask for a plan. Returns these sessions.
-  std::vector<Number> MarkAsking(const std::string& key);
+  std::vector<SessionId> MarkAsking(const std::string& key);
   /// Forgets plans that no session needs, if they belong to another state of the dataset. A session
   /// that asks for one of them later gets a plan of the new state.
   void ForgetOlder(const std::string& dataset, const std::string& digest);

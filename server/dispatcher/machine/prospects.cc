@@ -53,7 +53,7 @@ Prospect Of(const Worker& worker, const SessionFacts& session, Time now,
 
 /// The workers that have tried to build a batch with the code of a user, each with the reason why
 /// it could not.
-using Tries = std::map<Number, std::string>;
+using Tries = std::map<WorkerId, std::string>;
 
 std::map<Position, Tries> TriesOf(const SessionFacts& session) {
   std::map<Position, Tries> tries;
@@ -66,7 +66,7 @@ std::map<Position, Tries> TriesOf(const SessionFacts& session) {
   return tries;
 }
 
-std::string NameOf(const std::map<Number, Worker>& workers, Number id) {
+std::string NameOf(const std::map<WorkerId, Worker>& workers, WorkerId id) {
   const auto found = workers.find(id);
   if (found == workers.end()) return "worker " + id.ToString();
   const v1::WorkRequest& report = found->second.report;
@@ -97,7 +97,7 @@ class Reasons {
   std::vector<std::pair<std::string, std::string>> reasons_;  // names and reason
 };
 
-std::string Describe(const std::map<Number, Worker>& workers, const Tries& tries) {
+std::string Describe(const std::map<WorkerId, Worker>& workers, const Tries& tries) {
   Reasons reasons;
   for (const auto& [id, why] : tries) reasons.Add(NameOf(workers, id), why);
   return reasons.Text();
@@ -105,7 +105,7 @@ std::string Describe(const std::map<Number, Worker>& workers, const Tries& tries
 
 }  // namespace
 
-Status CheckTries(const std::map<Number, Worker>& workers, const SessionFacts& session) {
+Status CheckTries(const std::map<WorkerId, Worker>& workers, const SessionFacts& session) {
   if (IsMutant(Mutant::kTriesNotCounted)) return OkStatus();
   for (const auto& [at, tries] : TriesOf(session)) {
     if (tries.size() < kWorkersTryCode) continue;
@@ -114,10 +114,10 @@ Status CheckTries(const std::map<Number, Worker>& workers, const SessionFacts& s
   return OkStatus();
 }
 
-Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFacts& session,
+Status CheckProspects(const std::map<WorkerId, Worker>& workers, const SessionFacts& session,
                       Time now, const DispatcherOptions& options) {
   int failing = 0;
-  std::set<Number> viable;
+  std::set<WorkerId> viable;
   StatusCode code = StatusCode::kOk;
   Reasons reasons;
   for (const auto& [id, worker] : workers) {
@@ -133,9 +133,9 @@ Status CheckProspects(const std::map<Number, Worker>& workers, const SessionFact
   }
   constexpr auto kNoneLeft = "no worker is left that can serve the plan: ";
   for (const auto& [at, tries] : TriesOf(session)) {
-    const bool all =
-        !viable.empty() && std::all_of(viable.begin(), viable.end(),
-                                       [&tries = tries](Number id) { return tries.contains(id); });
+    const bool all = !viable.empty() &&
+                     std::all_of(viable.begin(), viable.end(),
+                                 [&tries = tries](WorkerId id) { return tries.contains(id); });
     if (all) return DataLoss(kNoneLeft + Describe(workers, tries));
   }
   if (failing == 0 || !viable.empty()) return OkStatus();

@@ -25,14 +25,14 @@ std::vector<std::uint64_t> RangeTable::Open(std::uint64_t most) const {
   return open;
 }
 
-void RangeTable::Give(std::uint64_t range, Number worker) {
+void RangeTable::Give(std::uint64_t range, WorkerId worker) {
   given_[worker].insert(range);
   if (returned_.erase(range) > 0) return;
   // The ranges that are left behind were measured before they were given.
   next_ = range + 1;
 }
 
-void RangeTable::TakeBack(Number worker) {
+void RangeTable::TakeBack(WorkerId worker) {
   const auto given = given_.find(worker);
   if (given == given_.end()) return;
   returned_.insert(given->second.begin(), given->second.end());

@@ -29,12 +29,12 @@ class RangeTable {
   /// The next open ranges, lowest first, at most `most`.
   std::vector<std::uint64_t> Open(std::uint64_t most) const;
   /// The ranges that each worker has been given and that are not measured yet. No set is empty.
-  const std::map<Number, std::set<std::uint64_t>>& given() const { return given_; }
+  const std::map<WorkerId, std::set<std::uint64_t>>& given() const { return given_; }
 
   /// REQUIRES: it is the lowest open range.
-  void Give(std::uint64_t range, Number worker);
+  void Give(std::uint64_t range, WorkerId worker);
   /// Opens a worker's ranges again.
-  void TakeBack(Number worker);
+  void TakeBack(WorkerId worker);
   /// Marks a range as measured, by any worker. REQUIRES: it is not measured yet.
   void Done(std::uint64_t range);
 
@@ -44,7 +44,7 @@ class RangeTable {
   std::uint64_t next_ = 0;            // ranges from here on were never given
   std::set<std::uint64_t> returned_;  // open ranges before it
   std::vector<bool> done_;
-  std::map<Number, std::set<std::uint64_t>> given_;
+  std::map<WorkerId, std::set<std::uint64_t>> given_;
 };
 
 }  // namespace millrace

@@ -32,15 +32,16 @@ bool HasAll(const SessionFacts& session) {
 /// Whether code of a user has failed at each member to build the batch that the loop needs next.
 bool AllRefuseNext(const SessionFacts& session) {
   if (session.failing.empty() || session.list.members.empty()) return false;
-  return std::all_of(session.list.members.begin(), session.list.members.end(), [&](Number member) {
-    const auto failing = session.failing.find(member);
-    return failing != session.failing.end() && failing->second.refused.contains(session.next());
-  });
+  return std::all_of(
+      session.list.members.begin(), session.list.members.end(), [&](WorkerId member) {
+        const auto failing = session.failing.find(member);
+        return failing != session.failing.end() && failing->second.refused.contains(session.next());
+      });
 }
 
 }  // namespace
 
-void Reports::Hear(Number id, v1::Report report) {
+void Reports::Hear(SessionId id, v1::Report report) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (!report.has_next()) {
     // A session that waits sends such a report only to be heard. If the session is live, its
@@ -77,7 +78,7 @@ void Reports::Note(const SessionFacts& session, const v1::Report& report) {
   }
 }
 
-void Reports::Answer(Number id) {
+void Reports::Answer(SessionId id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (HasAll(session)) return;
   const bool has_members = lists_.HasMembers(session);
@@ -101,7 +102,7 @@ Status Reports::CheckViability(const SessionFacts& session, bool has_members) co
   MILLRACE_RETURN_IF_ERROR(CheckTries(facts_.workers(), session));
   // After a restart, workers come back one by one. A session from before the restart waits for
   // them.
-  const bool earlier = session.id.term < facts_.term();
+  const bool earlier = session.id.number().term < facts_.term();
   if (earlier && transition_.now() - facts_.booted() < options_.session_timeout) return OkStatus();
   return CheckProspects(facts_.workers(), session, transition_.now(), options_);
 }

@@ -23,7 +23,7 @@ class Reports {
         lists_(lists) {}
 
   /// Takes a session's report. This may end the session, and with it all sessions of its job.
-  void Hear(Number id, v1::Report report);
+  void Hear(SessionId id, v1::Report report);
   /// Why no worker can build for this session now; empty if one can.
   std::string NoWorkerWhy(const SessionFacts& session) const;
 
@@ -32,7 +32,7 @@ class Reports {
   void Note(const SessionFacts& session, const v1::Report& report);
   /// Sends a session the reason why it gets nothing, or ends its job if no worker will ever serve
   /// it. REQUIRES: the session is live and has reported.
-  void Answer(Number id);
+  void Answer(SessionId id);
   /// Not ok if no worker is left that can serve the session; see CheckProspects.
   Status CheckViability(const SessionFacts& session, bool has_members) const;
   std::string WhyNot(const Worker& worker, const SessionFacts& session) const;

@@ -31,7 +31,7 @@ std::string_view FateOf(EventKind kind) {
 
 }  // namespace
 
-void Sessions::SendWelcome(Number id) {
+void Sessions::SendWelcome(SessionId id) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (session.stream == 0) return;
   v1::AttachResponse response;
@@ -46,7 +46,7 @@ void Sessions::SendWelcome(Number id) {
   transition_.Do(SendAttach{session.stream, std::move(response)});
 }
 
-void Sessions::Wait(Number id, const std::string& why) {
+void Sessions::Wait(SessionId id, const std::string& why) {
   const SessionFacts& session = *facts_.FindSession(id);
   if (session.why == why) return;
   transition_.Apply(SessionTold{id, why});
@@ -60,7 +60,7 @@ void Sessions::Wait(Number id, const std::string& why) {
   transition_.Do(SendAttach{session.stream, std::move(response)});
 }
 
-void Sessions::Fail(Number id, const Status& status, EventKind kind) {
+void Sessions::Fail(SessionId id, const Status& status, EventKind kind) {
   const v1::Hello& hello = facts_.FindSession(id)->hello;
   transition_.Note(
       {.kind = kind,
@@ -72,7 +72,7 @@ void Sessions::Fail(Number id, const Status& status, EventKind kind) {
         EndOf(*facts_.FindSession(id), away ? v1::JOB_LOST : v1::JOB_FAILED, status.message()));
 }
 
-void Sessions::Close(Number id, const Status& status, v1::JobEnd end) {
+void Sessions::Close(SessionId id, const Status& status, v1::JobEnd end) {
   const SessionFacts& session = *facts_.FindSession(id);
   transition_.Log(LogLevel::kWarning, "session ended",
                   {{"session", id.ToString()},
@@ -83,24 +83,24 @@ void Sessions::Close(Number id, const Status& status, v1::JobEnd end) {
   End(id, std::move(end));
 }
 
-void Sessions::FailJob(Number id, const Status& status) {
+void Sessions::FailJob(SessionId id, const Status& status) {
   // All ranks of the job end: they go from step to step together, and share one plan.
   const std::string job = facts_.FindSession(id)->hello.job();
   transition_.Note({.kind = EventKind::kJobFailed,
                     .text = fmt::format("Job {} ended with an error: {}", job, status.message()),
                     .job = job});
-  const std::set<Number> ids = facts_.LiveSessionsOf(job);
-  for (const Number each : ids) {
+  const std::set<SessionId> ids = facts_.LiveSessionsOf(job);
+  for (const SessionId each : ids) {
     Close(each, status, EndOf(*facts_.FindSession(each), v1::JOB_FAILED, status.message()));
   }
 }
 
-void Sessions::End(Number id, v1::JobEnd end) {
+void Sessions::End(SessionId id, v1::JobEnd end) {
   transition_.Mark(facts_.FindSession(id)->hello.job());
   transition_.Apply(SessionEnded{id, std::move(end)});
 }
 
-void Sessions::Leave(Number id, StreamId stream, const std::string& error) {
+void Sessions::Leave(SessionId id, StreamId stream, const std::string& error) {
   const SessionFacts& session = *facts_.FindSession(id);
   v1::JobEnd end = EndByBye(session, error);
   transition_.Log(LogLevel::kInfo, "session ended",
@@ -119,7 +119,7 @@ void Sessions::Leave(Number id, StreamId stream, const std::string& error) {
 Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job,
                                              const std::optional<std::string>& owner,
                                              const std::string& who) {
-  const std::set<Number> ids = facts_.SessionsOf(job);
+  const std::set<SessionId> ids = facts_.SessionsOf(job);
   if (ids.empty()) {
     std::set<std::string> jobs;
     for (const auto& [id, session] : facts_.sessions()) {
@@ -139,7 +139,7 @@ Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job,
       {.kind = EventKind::kJobTurnedOut,
        .text = fmt::format("Job {} was ended by {}, with {} sessions", job, by, ids.size()),
        .job = job});
-  for (const Number id : ids) {
+  for (const SessionId id : ids) {
     v1::JobEnd end = EndOf(*facts_.FindSession(id), v1::JOB_STOPPED);
     end.set_who(name.empty() ? "operator" : name);
     Close(id, Aborted(fmt::format("job {} was ended by {}", job, by)), std::move(end));
@@ -150,11 +150,11 @@ Result<v1::EndJobResponse> Sessions::TurnOut(const std::string& job,
 }
 
 void Sessions::Tick() {
-  std::vector<Number> silent;
+  std::vector<SessionId> silent;
   for (const auto& [id, session] : facts_.sessions()) {
     if (transition_.now() - session.heard >= options_.session_timeout) silent.push_back(id);
   }
-  for (const Number id : silent) {
+  for (const SessionId id : silent) {
     Fail(id,
          Unavailable(fmt::format("session {} was silent for {:.0f} s and has ended", id.ToString(),
                                  ToSeconds(options_.session_timeout))),

@@ -22,17 +22,17 @@ class Sessions {
 
   /// Sends all data that a live session needs to begin, with its list. A second Welcome does no
   /// harm.
-  void SendWelcome(Number id);
+  void SendWelcome(SessionId id);
   /// Sends the session the reason why it waits. A reason is not repeated until it changes.
-  void Wait(Number id, const std::string& why);
+  void Wait(SessionId id, const std::string& why);
   /// Ends the session, and sends its consumer the reason. `kind` is the kind of its event for
   /// people.
-  void Fail(Number id, const Status& status, EventKind kind);
+  void Fail(SessionId id, const Status& status, EventKind kind);
   /// Ends all live sessions of the session's job.
-  void FailJob(Number id, const Status& status);
+  void FailJob(SessionId id, const Status& status);
   /// Ends the session because its consumer has said bye on `stream`. `error`: why the consumer
   /// ended; empty: its user left.
-  void Leave(Number id, StreamId stream, const std::string& error);
+  void Leave(SessionId id, StreamId stream, const std::string& error);
   /// Ends all sessions of the job for an operator, also absent ones. NotFound, with the jobs that
   /// have sessions, if this job has no session. If `owner` is set, only jobs that this peer began
   /// are ended and named: PermissionDenied for others. `who`: the name of the operator; empty: not
@@ -47,8 +47,8 @@ class Sessions {
 
  private:
   /// Ends the session with a status, without an event.
-  void Close(Number id, const Status& status, v1::JobEnd end);
-  void End(Number id, v1::JobEnd end);
+  void Close(SessionId id, const Status& status, v1::JobEnd end);
+  void End(SessionId id, v1::JobEnd end);
 
   Transition& transition_;
   const DispatcherFacts& facts_;

@@ -39,9 +39,9 @@ class StatusBuild {
   const DispatcherMachine& dispatcher_;
   const DispatcherOptions& options_;
   bool begun_ = false;
-  Number session_;  // the last one that was added
-  Number worker_;   // the last one that was added
-  ListUse lists_;   // of the consumers that were added
+  SessionId session_;  // the last one that was added
+  WorkerId worker_;    // the last one that was added
+  ListUse lists_;      // of the consumers that were added
   v1::ServiceStatus status_;
 };
 

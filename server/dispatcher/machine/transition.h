@@ -41,6 +41,7 @@ class Transition {
   std::int64_t unix_seconds() const { return now_.unix_seconds; }
 
   void Apply(const Update& update);
+  /// A new number, for anything.
   Number NewNumber();
   void Do(Action action) { actions_.push_back(std::move(action)); }
   void Log(LogLevel level, std::string event,

@@ -79,12 +79,12 @@ struct ColumnsWanted {
 };
 struct RangesGiven {
   std::string key;
-  Number worker;
+  WorkerId worker;
   std::vector<std::uint64_t> ranges;
 };
 struct RangesTakenBack {
   std::string key;
-  Number worker;
+  WorkerId worker;
 };
 struct RangeMeasured {
   std::string key;
@@ -92,12 +92,12 @@ struct RangeMeasured {
 };
 struct MeasurerPaced {
   std::string key;
-  Number worker;
+  WorkerId worker;
   std::uint64_t share;
 };
 struct MeasurerFailed {
   std::string key;
-  Number worker;
+  WorkerId worker;
   FailingMeasurer failing;
 };
 struct ColumnsTold {
@@ -113,95 +113,95 @@ struct ColumnsForgotten {
 };
 
 struct SessionOpened {
-  Number id;
+  SessionId id;
   v1::Hello hello;
   std::string plan_key;
   StreamId stream;
   Time at;
 };
 struct SessionAttached {
-  Number id;
+  SessionId id;
   v1::Hello hello;
   StreamId stream;
   Time at;
 };
 struct SessionHeard {
-  Number id;
+  SessionId id;
   Time at;
 };
 struct SessionPlanned {
-  Number id;
+  SessionId id;
   SessionPlan plan;
 };
 struct SessionHeldUp {
-  Number id;
+  SessionId id;
   std::optional<Time> since;
 };
 struct SessionTold {
-  Number id;
+  SessionId id;
   std::string why;
 };
 struct SessionAdmitted {
-  Number id;
+  SessionId id;
   Time at;
 };
 struct SessionReported {
-  Number id;
+  SessionId id;
   v1::Report report;
   Time at;
 };
 struct SessionReportedEarly {
-  Number id;
+  SessionId id;
   v1::Report report;
 };
 /// The session needs so many members of its list.
 struct ListNeeded {
-  Number id;
+  SessionId id;
   std::uint32_t members;
   Time at;
 };
 struct ListDoubled {
-  Number id;
+  SessionId id;
   Time at;
 };
 struct ListSent {
-  Number id;
-  std::vector<Number> members;
+  SessionId id;
+  std::vector<WorkerId> members;
   std::uint64_t digest;
   Time at;
 };
 struct SessionEnded {
-  Number id;
+  SessionId id;
   v1::JobEnd end = {};
 };
 struct JobTurnedOut {
   std::string job;
-  Number up_to;
+  Number up_to;  // the last one that was issued, for anything
 };
 
 struct WorkerJoined {
-  Number id;
+  WorkerId id;
   std::string nonce;
 };
 struct WorkerReported {
-  Number id;
+  WorkerId id;
   v1::WorkRequest report;
   StreamId stream;
   Time at;
 };
 struct WorkerDiffers {
-  Number id;
+  WorkerId id;
   std::string dataset;
   Worker::Difference difference;
 };
 struct WorkerDrained {
-  Number id;
+  WorkerId id;
 };
 struct WorkerUndrained {
-  Number id;
+  WorkerId id;
 };
 struct WorkerLeft {
-  Number id;
+  WorkerId id;
 };
 
 struct RecordSent {

@@ -39,7 +39,7 @@ bool FailsForGood(const FailingWorker& failing) {
   return IsRefusedForGood(failing.code) && failing.refused.empty();
 }
 
-bool FailsForGood(const SessionFacts& session, Number worker) {
+bool FailsForGood(const SessionFacts& session, WorkerId worker) {
   const auto failing = session.failing.find(worker);
   return failing != session.failing.end() && FailsForGood(failing->second);
 }

@@ -33,6 +33,6 @@ bool IsUsable(const Worker& worker, const SessionFacts& session, Time now,
 /// that has refused single batches may build the others.
 bool FailsForGood(const FailingWorker& failing);
 /// Whether this worker fails the session for good, by the session's reports.
-bool FailsForGood(const SessionFacts& session, Number worker);
+bool FailsForGood(const SessionFacts& session, WorkerId worker);
 
 }  // namespace millrace

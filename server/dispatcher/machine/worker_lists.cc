@@ -25,21 +25,21 @@ constexpr Duration kBasesEvery = std::chrono::milliseconds(250);
 constexpr Duration kSentAgain = std::chrono::seconds(1);
 
 /// The workers that fail the consumer of a report for good.
-std::set<Number> FailingForGood(const SessionFacts& session) {
-  std::set<Number> workers;
+std::set<WorkerId> FailingForGood(const SessionFacts& session) {
+  std::set<WorkerId> workers;
   for (const auto& [id, failing] : session.failing) {
     if (FailsForGood(failing)) workers.insert(id);
   }
   return workers;
 }
 
-std::set<Number> FailingForGood(const v1::Report& report) {
-  std::set<Number> workers;
+std::set<WorkerId> FailingForGood(const v1::Report& report) {
+  std::set<WorkerId> workers;
   for (const v1::Failing& failing : report.failing()) {
     FailingWorker worker;
     worker.code = static_cast<StatusCode>(failing.code());
     if (failing.refused_size() > 0) worker.refused.emplace();
-    if (FailsForGood(worker)) workers.insert(FromProto(failing.worker()));
+    if (FailsForGood(worker)) workers.insert(WorkerId(FromProto(failing.worker())));
   }
   return workers;
 }
@@ -54,11 +54,11 @@ bool SameForLists(const Worker& worker, const v1::WorkRequest& report) {
 
 }  // namespace
 
-void WorkerLists::AddTo(Number id, v1::AttachResponse& response) {
+void WorkerLists::AddTo(SessionId id, v1::AttachResponse& response) {
   const SessionFacts& session = *facts_.FindSession(id);
   Refresh();
   transition_.Apply(ListNeeded{id, NeededBy(session), transition_.now()});
-  std::vector<Number> members = MembersOf(session, *response.mutable_list());
+  std::vector<WorkerId> members = MembersOf(session, *response.mutable_list());
   const std::string text = response.list().SerializeAsString();
   transition_.Apply(
       ListSent{id, std::move(members), Xxh3_64(std::as_bytes(std::span(text))), transition_.now()});
@@ -66,7 +66,7 @@ void WorkerLists::AddTo(Number id, v1::AttachResponse& response) {
   changed_sessions_.erase(id);
 }
 
-void WorkerLists::OnReport(Number id) {
+void WorkerLists::OnReport(SessionId id) {
   const SessionFacts& session = *facts_.FindSession(id);
   Refresh();
   const std::uint32_t before = session.list.size.members();
@@ -100,7 +100,7 @@ bool WorkerLists::IdleOutside(const SessionFacts& session) const {
   const First& first = FirstOf(session, session.list.size.members());
   if (first.places.size() <= session.list.size.members() && first.all) return false;
   const ListPlace last = first.places[session.list.size.members() - 1];
-  return std::any_of(idle_.begin(), idle_.end(), [&](Number id) {
+  return std::any_of(idle_.begin(), idle_.end(), [&](WorkerId id) {
     const Worker* worker = facts_.FindWorker(id);
     return worker != nullptr && IsUsable(*worker, session, transition_.now(), options_) &&
            !FailsForGood(session, id) && last < first.order.Of(*worker);
@@ -202,7 +202,7 @@ bool WorkerLists::HasMembers(const SessionFacts& session) const {
   return session.plan && !FirstOf(session, 1).places.empty();
 }
 
-bool WorkerLists::Place(const SessionFacts& session, Number id, First& first) const {
+bool WorkerLists::Place(const SessionFacts& session, WorkerId id, First& first) const {
   auto& places = first.places;
   const auto known = std::find_if(places.begin(), places.end(),
                                   [id](const ListPlace& place) { return place.worker == id; });
@@ -220,7 +220,7 @@ bool WorkerLists::Place(const SessionFacts& session, Number id, First& first) co
 
 void WorkerLists::Refresh() {
   if (changed_workers_.empty()) return;
-  const std::set<Number> workers = std::exchange(changed_workers_, {});
+  const std::set<WorkerId> workers = std::exchange(changed_workers_, {});
   for (auto& [id, first] : first_) {
     const SessionFacts& session = *facts_.FindSession(id);
     if (!session.failing.empty() && !FailingForGood(session).empty()) {
@@ -229,7 +229,7 @@ void WorkerLists::Refresh() {
       changed_sessions_.insert(id);
       continue;
     }
-    for (const Number worker : workers) {
+    for (const WorkerId worker : workers) {
       if (Place(session, worker, first)) changed_sessions_.insert(id);
     }
     if (first.places.size() < session.list.size.members() && !first.all) {
@@ -244,11 +244,11 @@ void WorkerLists::Refresh() {
   bases_stale_ = true;
 }
 
-std::vector<Number> WorkerLists::MembersOf(const SessionFacts& session,
-                                           v1::WorkerList& list) const {
+std::vector<WorkerId> WorkerLists::MembersOf(const SessionFacts& session,
+                                             v1::WorkerList& list) const {
   const std::size_t size = session.list.size.members();
   const First& first = FirstOf(session, size);
-  std::vector<Number> members;
+  std::vector<WorkerId> members;
   members.reserve(std::min(size, first.places.size()));
   for (const ListPlace& place : first.places) {
     if (members.size() >= size) break;
@@ -262,7 +262,7 @@ void WorkerLists::Send(const SessionFacts& session, bool again) {
   if (room_ == 0 || transition_.now() - session.list.sent < options_.list_every) return;
   changed_sessions_.erase(session.id);
   v1::AttachResponse response;
-  std::vector<Number> members = MembersOf(session, *response.mutable_list());
+  std::vector<WorkerId> members = MembersOf(session, *response.mutable_list());
   room_ -= std::min(room_, members.size() + 1);
   const std::string text = response.list().SerializeAsString();
   const std::uint64_t digest = Xxh3_64(std::as_bytes(std::span(text)));
@@ -281,9 +281,9 @@ void WorkerLists::SendChanged() {
   if (bases_stale_ && transition_.now() - bases_computed_ >= kBasesEvery) ComputeBases();
   look_ = false;
   const auto turn = changed_sessions_.upper_bound(turn_);
-  std::vector<Number> changed(turn, changed_sessions_.end());
+  std::vector<SessionId> changed(turn, changed_sessions_.end());
   changed.insert(changed.end(), changed_sessions_.begin(), turn);
-  for (const Number id : changed) {
+  for (const SessionId id : changed) {
     if (room_ == 0) break;
     turn_ = id;
     const SessionFacts* session = facts_.FindSession(id);
@@ -312,7 +312,7 @@ void WorkerLists::Tick() {
 }
 
 void WorkerLists::WillApply(const Update& update) {
-  const auto changed = [this](Number worker) {
+  const auto changed = [this](WorkerId worker) {
     changed_workers_.insert(worker);
     look_ = true;
   };
@@ -336,7 +336,7 @@ void WorkerLists::WillApply(const Update& update) {
     changed(undrained->id);
   } else if (const auto* forgotten = std::get_if<StreamForgotten>(&update)) {
     const StreamFacts* stream = facts_.FindStream(forgotten->id);
-    const Worker* worker = stream == nullptr ? nullptr : facts_.FindWorker(stream->owner);
+    const Worker* worker = stream == nullptr ? nullptr : facts_.FindWorker(stream->worker);
     if (worker != nullptr && worker->stream == forgotten->id) changed(worker->id);
   } else if (std::holds_alternative<TimeGranted>(update)) {
     for (const auto& [id, worker] : facts_.workers()) changed(id);

@@ -33,10 +33,10 @@ class WorkerLists {
 
   /// Adds the session's list to a message that has its Welcome and will be sent. REQUIRES: the
   /// session is live.
-  void AddTo(Number session, v1::AttachResponse& response);
+  void AddTo(SessionId session, v1::AttachResponse& response);
   /// Decides on the size of a session's list, after its report was applied, and sends the list if
   /// it has changed. REQUIRES: the session is live.
-  void OnReport(Number session);
+  void OnReport(SessionId session);
   /// Sends the lists that have changed and may be sent now. Called at the end of each event.
   void SendChanged();
   /// Finds workers that have fallen silent, and lets more lists go out.
@@ -69,7 +69,7 @@ class WorkerLists {
   /// changed are in `changed_sessions_` afterwards.
   void Refresh();
   /// Whether this worker's change has changed the session's first workers.
-  bool Place(const SessionFacts& session, Number worker, First& first) const;
+  bool Place(const SessionFacts& session, WorkerId worker, First& first) const;
   std::uint32_t BaseOf(const SessionFacts& session);
   void ComputeBases();
   /// The number of members that the session needs, by its last report.
@@ -79,7 +79,7 @@ class WorkerLists {
   /// Grows a list whose consumer waits while workers outside are idle.
   void GrowIfShort(const SessionFacts& session);
   /// The list as it shall be, without its number.
-  std::vector<Number> MembersOf(const SessionFacts& session, v1::WorkerList& list) const;
+  std::vector<WorkerId> MembersOf(const SessionFacts& session, v1::WorkerList& list) const;
   /// Sends the list if it has changed, or `again`, because the consumer does not have it. It stays
   /// in `changed_sessions_` if it may not be sent now.
   void Send(const SessionFacts& session, bool again = false);
@@ -89,20 +89,20 @@ class WorkerLists {
   const DispatcherOptions& options_;
 
   // Caches of values that follow from the facts.
-  mutable std::unordered_map<Number, First> first_;  // by session
-  std::map<std::string, Plan> plans_;                // by fingerprint
+  mutable std::unordered_map<SessionId, First> first_;  // by session
+  std::map<std::string, Plan> plans_;                   // by fingerprint
   bool bases_stale_ = true;
   Time bases_computed_;
-  std::set<Number> heard_;  // workers, at the last check
-  std::set<Number> idle_;   // workers with an idle thread
+  std::set<WorkerId> heard_;  // workers, at the last check
+  std::set<WorkerId> idle_;   // workers with an idle thread
 
-  std::set<Number> changed_workers_;   // since the last Refresh
-  std::set<Number> changed_sessions_;  // their lists may differ from the sent lists
-  bool look_ = false;                  // whether SendChanged has something to do
+  std::set<WorkerId> changed_workers_;    // since the last Refresh
+  std::set<SessionId> changed_sessions_;  // their lists may differ from the sent lists
+  bool look_ = false;                     // whether SendChanged has something to do
   /// Members of all lists that go out between two ticks, which takes some milliseconds.
   static constexpr std::size_t kMembersATick = 16'384;
   std::size_t room_ = kMembersATick;  // for more of them
-  Number turn_;                       // the session whose turn was last
+  SessionId turn_;                    // the session whose turn was last
 };
 
 }  // namespace millrace

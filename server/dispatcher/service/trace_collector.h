@@ -52,6 +52,7 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
 
  private:
   class Reader;
+  /// A worker or a session, with its number.
   using PeerKey = std::pair<v1::TraceRole, Number>;
   struct Peer {
     ClockOffset clock;
@@ -67,7 +68,7 @@ class TraceCollector final : public std::enable_shared_from_this<TraceCollector>
     Time began;
     Time until;
     std::map<PeerKey, Peer> peers;
-    std::set<std::pair<Number, bool>> told;  // sessions; true if with their steps
+    std::set<std::pair<SessionId, bool>> told;  // sessions; true if with their steps
   };
 
   void OnRequest(std::uint64_t reader, const std::shared_ptr<Stream<v1::TraceChunk>>& stream,

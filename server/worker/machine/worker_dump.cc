@@ -38,7 +38,7 @@ std::string WorkerMachine::Dump() const {
       "worker {} {} at {} term {}{}\n"
       "dispatcher {} attempt {} open {} registered {} writing {} heard {:.3f} s ago reported "
       "{:.3f} s ago\n",
-      number_.ToString(), options_.name, options_.address, term_, draining() ? " draining" : "",
+      id_.ToString(), options_.name, options_.address, term_, draining() ? " draining" : "",
       dispatcher(), work_.attempt, work_.open, work_.registered, work_.writing, ago(work_.heard),
       ago(work_.reported));
   for (const auto& [fingerprint, plan] : plans_) {

@@ -204,10 +204,10 @@ class WorkerMachine {
   /// For how long built batches have waited for credit, summed over streams.
   double SendBlockedSeconds(Time now) const;
   /// The session of the consumer at the other end; unset before its first want list.
-  Number SessionOf(StreamId stream) const;
+  SessionId SessionOf(StreamId stream) const;
   /// Number of sent batches that had been built for another stream.
   std::uint64_t shared_batches() const { return shared_batches_; }
-  Number number() const { return number_; }
+  WorkerId id() const { return id_; }
   std::uint64_t term() const { return term_; }
   const BuildQueue& queue() const { return queue_; }
   /// The state of the machine and its queue, as text for debugging. Times are seconds before the
@@ -241,7 +241,7 @@ class WorkerMachine {
     Time wants_heard;                   // when the last want list came
     bool deaf_said = false;             // the consumer was notified that no want list comes
     bool going_away_said = false;
-    Number session;
+    SessionId session;
     Compression compression = Compression::kOff;  // of the fragments of batches
     bool alive_due = true;  // an Alive goes as soon as the stream is free, and before all else
     Time alive_said;        // the last Alive
@@ -358,7 +358,7 @@ class WorkerMachine {
     double retry_seconds = 1;  // the longest pause before the next attempt
   } work_;
   std::uint64_t term_ = 0;  // the highest seen
-  Number number_;
+  WorkerId id_;
   std::optional<Time> no_dispatcher_said_;  // when it was logged last; unset while connected
   std::vector<std::string> file_lists_wanted_;
   std::map<std::string, std::string> differences_;

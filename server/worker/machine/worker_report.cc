@@ -84,12 +84,12 @@ void WorkerMachine::OnWorkResponse(std::uint64_t attempt, const v1::WorkResponse
   term_ = response.term();
   if (now - work_.opened >= work_.pause * kRetryBudget) work_.retry_seconds = kFirstRetry;
   if (response.has_id()) {
-    number_ = FromProto(response.id());
+    id_ = WorkerId(FromProto(response.id()));
     if (!work_.registered) {
       work_.registered = true;
       no_dispatcher_said_.reset();
       log_->Info("joined dispatcher",
-                 {{"address", dispatcher()}, {"term", term_}, {"number", number_.ToString()}});
+                 {{"address", dispatcher()}, {"term", term_}, {"number", id_.ToString()}});
     }
   }
   ObeyDrain(response, now);
@@ -222,7 +222,7 @@ void WorkerMachine::SendReport(Time now) {
 v1::WorkRequest WorkerMachine::MakeReport(Time now) const {
   v1::WorkRequest report;
   report.set_protocol(kProtocol);
-  if (number_.is_set()) ToProto(number_, report.mutable_id());
+  if (id_.is_set()) ToProto(id_, report.mutable_id());
   report.set_nonce(nonce_);
   report.set_name(options_.name);
   *report.mutable_self()->mutable_id() = report.id();

@@ -61,9 +61,9 @@ bool WorkerMachine::Idle() const {
   });
 }
 
-Number WorkerMachine::SessionOf(StreamId stream) const {
+SessionId WorkerMachine::SessionOf(StreamId stream) const {
   const auto found = streams_.find(stream);
-  return found == streams_.end() ? Number{} : found->second.session;
+  return found == streams_.end() ? SessionId{} : found->second.session;
 }
 
 Status WorkerMachine::OnStreamOpened(StreamId stream, const Peer& peer) {
@@ -83,7 +83,7 @@ void WorkerMachine::OnWants(StreamId id, const v1::WantList& wants, Time now) {
   stream.wants_heard = now;
   stream.deaf_said = false;
   if (const Status status = CheckWants(wants); !status.ok()) return Close(id, status);
-  stream.session = FromProto(wants.session());
+  stream.session = SessionId(FromProto(wants.session()));
   // A consumer may know more of them than this worker. Nothing is saved in shared memory.
   stream.compression = stream.peer.shares_memory
                            ? Compression::kOff

@@ -229,7 +229,7 @@ void WorkerService::SendWork(WorkerAction::SendWork action) {
   }
   ToProto(plugins_, action.report);
   if (options_.security) *action.report.mutable_security() = options_.security();
-  trace_.AddTo(action.report, machine_.number());
+  trace_.AddTo(action.report, machine_.id().number());
   work_->Write(std::move(action.report));
 }
 

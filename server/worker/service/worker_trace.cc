@@ -27,7 +27,7 @@ Duration ToDuration(double seconds) {
 // of every plan are operations.
 void WorkerService::RecordBuild(const BuildQueue::Task& task, Time began, Time ended,
                                 const StageTimes& before, const StageTimes& after) {
-  const Number session = machine_.SessionOf(task.stream);
+  const SessionId session = machine_.SessionOf(task.stream);
   if (!session.is_set()) return;  // its stream is gone
   Span span;
   span.kind = SpanKind::kBuild;

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include <string>
+#include <type_traits>
 
 #include "common/base/ids.h"
 
@@ -24,6 +25,25 @@ TEST_CASE("numbers order by term, then by count", "[ids]") {
   CHECK(Number{2, 1} < Number{2, 2});
   CHECK_FALSE(Number{}.is_set());
 }
+
+TEST_CASE("ids order and print as their numbers do", "[ids]") {
+  CHECK(WorkerId({1, 9}) < WorkerId({2, 0}));
+  CHECK(WorkerId({2, 1}) < WorkerId({2, 2}));
+  CHECK(WorkerId({2, 1}) == WorkerId(Number{2, 1}));
+  CHECK(SessionId({2, 1}).ToString() == Number{2, 1}.ToString());
+  CHECK(SessionId({2, 1}).is_set());
+  CHECK_FALSE(SessionId{}.is_set());
+}
+
+template <class A, class B>
+concept Comparable = requires(A a, B b) {
+  a == b;
+};
+
+static_assert(Comparable<WorkerId, WorkerId>);
+static_assert(!Comparable<WorkerId, SessionId> && !Comparable<WorkerId, Number>);
+static_assert(!std::is_constructible_v<WorkerId, SessionId>);
+static_assert(!std::is_convertible_v<Number, WorkerId> && !std::is_convertible_v<WorkerId, Number>);
 
 }  // namespace
 }  // namespace millrace

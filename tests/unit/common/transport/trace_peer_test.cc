@@ -27,7 +27,7 @@ Span SomeSpan(const Tracer& tracer) {
   span.kind = SpanKind::kGather;
   span.begin = tracer.Begin();
   span.lane = 3;
-  span.session = {7, 8};
+  span.session = SessionId({7, 8});
   span.epoch = 2;
   span.example = 1024;
   span.bytes = 555;

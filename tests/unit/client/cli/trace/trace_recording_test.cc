@@ -66,7 +66,7 @@ void AddSpan(v1::TraceChunk& chunk, SpanKind kind, std::int64_t begin, std::int6
   const auto offset = chunk.process().clock_offset_ns() + static_cast<std::int64_t>(kBegan);
   span.begin = Time{Duration(offset + 1000 * begin)};
   span.end = Time{Duration(offset + 1000 * end)};
-  span.session = millrace::Number{0, 5};
+  span.session = SessionId({0, 5});
   span.epoch = 3;
   span.example = example;
   AppendTo(*chunk.mutable_spans(), span);

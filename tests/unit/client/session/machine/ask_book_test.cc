@@ -5,15 +5,15 @@
 namespace millrace::client {
 namespace {
 
-constexpr Number kFirstWorker{1, 1};
-constexpr Number kSecondWorker{1, 2};
+constexpr WorkerId kFirstWorker({1, 1});
+constexpr WorkerId kSecondWorker({1, 2});
 
 /// A book of epochs of 10 steps.
 AskBook TenSteps() {
   return AskBook([](std::uint64_t step) { return step % 10 == 0; });
 }
 
-void Add(AskBook& book, std::uint64_t step, Number worker, AskKind kind = AskKind::kFirst,
+void Add(AskBook& book, std::uint64_t step, WorkerId worker, AskKind kind = AskKind::kFirst,
          bool shared = false) {
   book.Add(step, {.worker = worker, .asked = {}, .due = {}, .kind = kind, .shared = shared});
 }

@@ -110,7 +110,7 @@ std::uint64_t LateRound(Late& m) {
   m.kept = next;
   m.Work(1500);
   const StepAsks asks = *m.state->asks().Find(next);
-  m.Arrive(m.StreamTo(asks.all()[0].worker.n), next);
+  m.Arrive(m.StreamTo(asks.all()[0].worker.number().n), next);
   while (m.state->holds(m.state->next())) m.TakeBatch();
   m.state->SetWaiting(true, m.now);
   m.Pass(10 * kMs);

@@ -356,7 +356,7 @@ TEST_CASE("a step that two workers could not build is passed over, and the other
   for (int tries = 0; tries < 2; ++tries) {
     const StepAsks* const asks = m.state->asks().Find(0);
     REQUIRE(asks != nullptr);
-    m.Refuse(asks->all()[0].worker.n, 0, StatusCode::kAborted, "ValueError");
+    m.Refuse(asks->all()[0].worker.number().n, 0, StatusCode::kAborted, "ValueError");
   }
   CHECK(m.state->asks().Find(0) == nullptr);
   m.PassAttached(kSecond);

@@ -112,19 +112,20 @@ TEST_CASE("a window without its home has another one, and the rest keep theirs",
   WindowHomes homes;
   homes.SetUnits(16);
   CHECK(homes.Of(3, 31) == EpochWindow{3, 1});
-  const auto all_of = [&](const std::vector<Number>& members) {
+  const auto all_of = [&](const std::vector<WorkerId>& members) {
     homes.SetMembers(members);
-    std::vector<Number> found;
+    std::vector<WorkerId> found;
     for (std::uint64_t window = 0; window < 300; ++window) {
       found.push_back(homes.HomeOf({1, window}));
     }
     return found;
   };
-  const std::vector<Number> before = all_of({{10, 1}, {10, 2}, {10, 3}});
-  const std::vector<Number> after = all_of({{10, 1}, {10, 3}});
+  const std::vector<WorkerId> before =
+      all_of({Machine::IdOf(1), Machine::IdOf(2), Machine::IdOf(3)});
+  const std::vector<WorkerId> after = all_of({Machine::IdOf(1), Machine::IdOf(3)});
   std::size_t moved = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
-    if (before[i] == Number{10, 2}) {
+    if (before[i] == Machine::IdOf(2)) {
       ++moved;
     } else {
       CHECK(after[i] == before[i]);

@@ -19,7 +19,7 @@ TEST_CASE("a worker gets one stream, and a want list with all that is asked of i
   const auto wants = m.Wants(worker);
   REQUIRE(wants);
   CHECK(wants->fingerprint() == kPlan.ToString());
-  CHECK(FromProto(wants->session()) == Number{10, 1});
+  CHECK(SessionId(FromProto(wants->session())) == SessionId({10, 1}));
   CHECK(StepsOf(m.state->steps(), *wants) == StepList{0, 1, 2});
   REQUIRE(wants->runs_size() == 1);
   CHECK(wants->runs(0).first_example() == 5);

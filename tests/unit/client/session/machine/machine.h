@@ -147,7 +147,7 @@ class Machine {
 
   v1::Welcome WelcomeMessage(const Fingerprint& plan = kPlan) const {
     v1::Welcome welcome;
-    ToProto(Number{term, 1}, welcome.mutable_session());
+    ToProto(SessionId({term, 1}), welcome.mutable_session());
     welcome.set_fingerprint(plan.ToString());
     ToProto(options.start, welcome.mutable_start());
     ToProto(options.steps, welcome.mutable_spec()->mutable_steps());
@@ -211,7 +211,7 @@ class Machine {
   }
 
   // Workers have numbers from 1 on; their addresses are workerN:1.
-  static Number IdOf(std::uint64_t worker) { return {10, worker}; }
+  static WorkerId IdOf(std::uint64_t worker) { return WorkerId({10, worker}); }
   /// The dispatcher lists these workers, in this order.
   void List(const std::vector<std::uint64_t>& workers) {
     v1::AttachResponse message;

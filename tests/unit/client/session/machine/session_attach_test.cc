@@ -245,7 +245,7 @@ TEST_CASE("a session that has to wait says a word every second and keeps the rea
   m.state->OnAttachWritten(m.attach, m.now);
   v1::AttachResponse message;
   message.set_term(10);
-  ToProto(Number{10, 4}, message.mutable_waiting()->mutable_session());
+  ToProto(SessionId({10, 4}), message.mutable_waiting()->mutable_session());
   message.mutable_waiting()->set_why("plan compiling");
   m.state->OnAttachMessage(m.attach, message, m.now);
   CHECK(m.state->waiting_why() == "plan compiling");

@@ -25,7 +25,7 @@ TEST_CASE("a broken stream frees what its worker was asked for, and the worker i
   CHECK(m.AskedOf(2).contains(0));
   const v1::Report report = m.PassAttached(300 * kMs);
   const v1::Failing failing = OnlyFailing(report);
-  CHECK(FromProto(failing.worker()) == Number{10, 1});
+  CHECK(WorkerId(FromProto(failing.worker())) == Machine::IdOf(1));
   CHECK(failing.reason() == "reset");
   CHECK(m.state->stats(m.now).moved_failed == 3);
   CHECK(m.PassAttached(kSecond).failing_size() == 0);
@@ -282,7 +282,7 @@ TEST_CASE("a worker that failed long ago and is no member is forgotten", "[sessi
   CHECK(m.state->workers().all().size() == 2);
   m.PassAttached(WorkerBook::kForgetUnused + 2 * Supply::kForgetEvery);
   CHECK(m.state->workers().all().size() == 1);
-  CHECK(m.state->workers().Find(Number{10, 2}) != nullptr);
+  CHECK(m.state->workers().Find(Machine::IdOf(2)) != nullptr);
 }
 
 TEST_CASE("a batch over the limit can never come; one that was damaged on the way can",

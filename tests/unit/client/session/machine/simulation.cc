@@ -131,8 +131,8 @@ void Simulation::PerformOne(const Action& action) {
 
 void Simulation::AddWorker() {
   auto worker = std::make_unique<WorkerModel>();
-  const Number id{term_, ++next_number_};
-  worker->where = {id, "w" + std::to_string(id.n) + ":1", "", ""};
+  const Number number{term_, ++next_number_};
+  worker->where = {WorkerId(number), "w" + std::to_string(number.n) + ":1", "", ""};
   workers_.push_back(std::move(worker));
   SendList();
 }
@@ -261,7 +261,7 @@ void Simulation::OnAttach(const v1::AttachRequest& message) {
     v1::AttachResponse response;
     response.set_term(term_);
     v1::Welcome& welcome = *response.mutable_welcome();
-    ToProto(Number{10, 1}, welcome.mutable_session());
+    ToProto(SessionId({10, 1}), welcome.mutable_session());
     welcome.set_fingerprint(kPlan.ToString());
     ToProto(options_.start, welcome.mutable_start());
     ToProto(options_.steps, welcome.mutable_spec()->mutable_steps());

@@ -21,7 +21,7 @@ class Listed : public Machine {
   std::vector<std::uint64_t> Open() const {
     std::vector<std::uint64_t> open;
     for (const auto& [id, link] : state->workers().all()) {
-      if (link.stream.id != 0) open.push_back(id.n);
+      if (link.stream.id != 0) open.push_back(id.number().n);
     }
     return open;
   }

@@ -10,13 +10,13 @@ constexpr Time kListed{std::chrono::seconds(100)};
 v1::WorkerList ListOf(std::uint64_t number, const std::vector<std::uint64_t>& workers) {
   v1::WorkerList list;
   list.set_number(number);
-  for (const std::uint64_t n : workers) ToProto(Number{1, n}, list.add_workers()->mutable_id());
+  for (const std::uint64_t n : workers) ToProto(WorkerId({1, n}), list.add_workers()->mutable_id());
   return list;
 }
 
 std::vector<std::uint64_t> Members(const WorkerList& list) {
   std::vector<std::uint64_t> members;
-  for (const WorkerAddress& worker : list.Members()) members.push_back(worker.id.n);
+  for (const WorkerAddress& worker : list.Members()) members.push_back(worker.id.number().n);
   return members;
 }
 

@@ -75,7 +75,7 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
       if (!service_->refuse.ok()) {
         out_.stream()->Close(service_->refuse);
       } else if (!service_->admit) {
-        ToProto(Number{7, 1}, response.mutable_waiting()->mutable_session());
+        ToProto(SessionId({7, 1}), response.mutable_waiting()->mutable_session());
         response.mutable_waiting()->set_why("job held by host7:4121");
         out_.Send(response);
       } else {
@@ -91,13 +91,13 @@ class DispatcherSide final : public StreamHandler<v1::AttachRequest> {
  private:
   void Welcome(v1::AttachResponse& response) MILLRACE_REQUIRES(service_->mutex) {
     v1::Welcome& welcome = *response.mutable_welcome();
-    ToProto(Number{7, 1}, welcome.mutable_session());
+    ToProto(SessionId({7, 1}), welcome.mutable_session());
     welcome.set_fingerprint(kFakePlan.ToString());
     *welcome.mutable_start() = hello_.start();
     welcome.set_static_digest(Xxh3(service_->static_bytes).ToHex());
     response.mutable_list()->set_number(1);
     v1::WorkerRef& worker = *response.mutable_list()->add_workers();
-    ToProto(Number{7, 2}, worker.mutable_id());
+    ToProto(WorkerId({7, 2}), worker.mutable_id());
     worker.set_address(kWorkerAddress);
     v1::Spec& spec = *welcome.mutable_spec();
     ToProto(service_->steps, spec.mutable_steps());

@@ -29,6 +29,7 @@ TEST_CASE("numbers and positions come back as they were sent", "[convert]") {
   rc::prop("round trip", [] {
     const Number number{Any(), Any()};
     RC_ASSERT(FromProto(Sent<v1::Number>(number)) == number);
+    RC_ASSERT(FromProto(Sent<v1::Number>(WorkerId(number))) == number);
     const Position position{Any(), Any()};
     RC_ASSERT(FromProto(Sent<v1::Position>(position)) == position);
   });
@@ -129,7 +130,7 @@ TEST_CASE("spans come back from their columns as they were put in", "[convert]")
                     .lane = *rc::gen::arbitrary<std::uint32_t>(),
                     .begin = time(),
                     .end = time(),
-                    .session = {Any(), Any()},
+                    .session = SessionId({Any(), Any()}),
                     .epoch = Any(),
                     .example = Any(),
                     .bytes = Any(),

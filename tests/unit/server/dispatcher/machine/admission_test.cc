@@ -176,7 +176,7 @@ TEST_CASE("a reconnect keeps its number and takes the place of its old stream", 
   const StreamId second = h.Attach(Again(h, first, options));
   CHECK(h.ClosedWith(first).code() == StatusCode::kCancelled);
   REQUIRE(h.WelcomeOn(second) != nullptr);
-  CHECK(FromProto(h.WelcomeOn(second)->session()) == h.SessionOn(first));
+  CHECK(SessionId(FromProto(h.WelcomeOn(second)->session())) == h.SessionOn(first));
 }
 
 TEST_CASE("a first contact that is repeated is the same session", "[admission]") {

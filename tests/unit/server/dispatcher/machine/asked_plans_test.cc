@@ -256,7 +256,7 @@ struct Damaged : Asking {
   }
 
   StreamId first = 0;
-  Number session;
+  SessionId session;
 };
 
 TEST_CASE("a job of an earlier dispatcher goes on with workers if this one's data are damaged",

@@ -139,7 +139,7 @@ TEST_CASE("what a session did before it came back to a dispatcher is not counted
           "[metrics]") {
   Counted c;
   const StreamId before = c.harness.Attach(HelloOptions{.world_size = 1});
-  const Number session = c.harness.SessionOn(before);
+  const SessionId session = c.harness.SessionOn(before);
   c.harness.Restart();
   c.seen = c.harness.updates.size();
   c.counters.WillApply(TermBegun{});
@@ -196,11 +196,11 @@ TEST_CASE("jobs without sessions are forgotten beyond a number, the oldest first
   DispatcherCounters counters("memory");
   const auto session = [&](std::uint64_t n) {
     SessionOpened opened;
-    opened.id = {1, n};
+    opened.id = SessionId({1, n});
     opened.hello.set_job("job" + std::to_string(n));
     opened.at = Time{seconds(n)};
     counters.WillApply(opened);
-    if (n != 1) counters.WillApply(SessionEnded{{1, n}});
+    if (n != 1) counters.WillApply(SessionEnded{opened.id});
   };
   for (std::uint64_t n = 1; n <= DispatcherCounters::kJobsKept + 10; ++n) session(n);
   MetricSet metrics;

@@ -58,8 +58,7 @@ struct World {
       job.taken += job.wanted * share;
       job.waited_seconds += 1 - share;
       if (job.wanted > 0) job.step_seconds = 1 / job.wanted;
-      look.loops.push_back({{1, job.session},
-                            name,
+      look.loops.push_back({SessionId({1, job.session}), name,
                             LoopTotals{.at = now,
                                        .batches = static_cast<std::uint64_t>(job.taken),
                                        .waited_seconds = job.waited_seconds,
@@ -69,7 +68,7 @@ struct World {
     const auto whole = static_cast<std::uint64_t>(built);
     for (std::uint64_t w = 0; w < present; ++w) {
       const WorkerTotals totals{now, whole, 0.4 * static_cast<double>(whole), 4};
-      look.suppliers.push_back({{2, w}, true, totals});
+      look.suppliers.push_back({WorkerId({2, w}), true, totals});
     }
     desired.Update(now, look);
   }
@@ -239,9 +238,9 @@ TEST_CASE("a worker that has built nothing yet does not change the rate of one",
   world.Begin("x", 30);
   world.Run(60);
   FleetSnapshot look;
-  look.loops.push_back({{1, 1}, "x", std::nullopt});
+  look.loops.push_back({SessionId({1, 1}), "x", std::nullopt});
   for (std::uint64_t w = 0; w < 9; ++w) {
-    look.suppliers.push_back({{3, w}, true, {world.now, 0, 0, 4}});
+    look.suppliers.push_back({WorkerId({3, w}), true, {world.now, 0, 0, 4}});
   }
   world.desired.Update(world.now + seconds(1), look);
   CHECK(*world.desired.Find("x")->worker_rate == Approx(10));

@@ -221,7 +221,7 @@ TEST_CASE("a consumer that falls silent is lost, and comes back", "[events]") {
   Harness h;
   const HelloOptions options{.world_size = 1};
   const StreamId stream = h.Attach(options);
-  const Number session = h.SessionOn(stream);
+  const SessionId session = h.SessionOn(stream);
   h.Break(stream);
   h.Advance(seconds(11));
   const v1::Event lost = EventOfKind(h, "consumer_lost");

@@ -19,13 +19,13 @@ v1::FileEntry File(const std::string& name, std::uint64_t size, const std::strin
 TEST_CASE("a worker gets a number and keeps it over a reconnect", "[work]") {
   Harness h;
   const StreamId first = h.AddWorker("w1");
-  const Number id = FromProto(h.LastWork(first).id());
+  const WorkerId id(FromProto(h.LastWork(first).id()));
   CHECK(id.is_set());
   v1::WorkRequest request = h.workers[first];
   ToProto(id, request.mutable_id());
   const StreamId second = h.Open(true);
   h.Work(second, request);
-  CHECK(FromProto(h.LastWork(second).id()) == id);
+  CHECK(WorkerId(FromProto(h.LastWork(second).id())) == id);
   CHECK(h.ClosedWith(first).code() == StatusCode::kCancelled);
   CHECK(h.dispatcher->facts().workers().size() == 1);
 }
@@ -45,7 +45,7 @@ TEST_CASE("a worker's number of this term that was not issued here ends the term
   Harness h;
   const StreamId first = h.AddWorker("w1");
   v1::WorkRequest request = h.workers[first];
-  ToProto(Number{100, 77}, request.mutable_id());
+  ToProto(WorkerId({100, 77}), request.mutable_id());
   const StreamId second = h.Open(true);
   h.Work(second, request);
   CHECK(h.ClosedWith(second).code() == StatusCode::kUnavailable);

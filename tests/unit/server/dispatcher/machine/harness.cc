@@ -373,10 +373,10 @@ Status Harness::ClosedWith(StreamId stream) const {
   return it == closed.end() ? OkStatus() : it->second;
 }
 
-Number Harness::SessionOn(StreamId stream) const {
+SessionId Harness::SessionOn(StreamId stream) const {
   for (const auto& message : attach.at(stream)) {
-    if (message.has_waiting()) return FromProto(message.waiting().session());
-    if (message.has_welcome()) return FromProto(message.welcome().session());
+    if (message.has_waiting()) return SessionId(FromProto(message.waiting().session()));
+    if (message.has_welcome()) return SessionId(FromProto(message.welcome().session()));
   }
   return {};
 }

@@ -102,7 +102,7 @@ class Harness {
   std::vector<std::string> ListOn(StreamId stream) const;
   Status ClosedWith(StreamId stream) const;
   bool IsOpen(StreamId stream) const { return !closed.contains(stream); }
-  Number SessionOn(StreamId stream) const;
+  SessionId SessionOn(StreamId stream) const;
   /// The last message that was more than a heartbeat.
   const v1::WorkResponse& LastWork(StreamId stream) const;
 

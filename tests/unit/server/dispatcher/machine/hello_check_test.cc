@@ -73,7 +73,7 @@ TEST_CASE("a session number of this term that was not issued here ends the term,
           "[hello]") {
   Harness h;
   v1::Hello hello = MakeHello({});
-  ToProto(Number{100, 77}, hello.mutable_session());
+  ToProto(SessionId({100, 77}), hello.mutable_session());
   const StreamId stream = h.Attach(hello);
   CHECK(h.ClosedWith(stream).code() == StatusCode::kUnavailable);
   CHECK_THAT(h.ClosedWith(stream).message(), Contains("100.77") && Contains("another dispatcher"));

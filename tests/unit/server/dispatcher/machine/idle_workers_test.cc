@@ -84,7 +84,7 @@ TEST_CASE("a worker idles if it is in no list of a consumer that asks", "[status
     const std::string name = "w" + std::to_string(i);
     bool listed = false;
     for (const auto& [id, session] : idle.h.dispatcher->facts().sessions()) {
-      for (const Number member : session.list.members) {
+      for (const WorkerId member : session.list.members) {
         listed = listed || idle.h.dispatcher->facts().FindWorker(member)->report.name() == name;
       }
     }

@@ -69,7 +69,8 @@ TEST_CASE("beyond the limit of plans the one that was needed longest ago goes", 
 
   // A plan that a session needs stays, however old it is.
   v1::Hello hello = MakeHello(HelloOptions{});
-  transition.Apply(SessionOpened{transition.NewNumber(), hello, "first", 0, transition.now()});
+  transition.Apply(
+      SessionOpened{SessionId(transition.NewNumber()), hello, "first", 0, transition.now()});
   CHECK_FALSE(ask("fourth"));
   CHECK(transition.facts().FindPlan("first") != nullptr);
 }

@@ -30,10 +30,10 @@ void AddRefusal(const Harness& h, v1::Report& report, const std::string& name, S
 
 /// As above, of a batch that the code of a user fails to build. All of a worker are in one entry.
 void AddFailedBatch(const Harness& h, v1::Report& report, const std::string& name, Position at) {
-  const Number id = h.dispatcher->facts().FindWorkerByNonce(name + "..............")->id;
+  const WorkerId id = h.dispatcher->facts().FindWorkerByNonce(name + "..............")->id;
   v1::Failing* failing = nullptr;
   for (v1::Failing& known : *report.mutable_failing()) {
-    if (FromProto(known.worker()) == id) failing = &known;
+    if (WorkerId(FromProto(known.worker())) == id) failing = &known;
   }
   if (failing == nullptr) {
     AddRefusal(h, report, name, StatusCode::kAborted);

@@ -8,8 +8,8 @@ namespace millrace::test {
 namespace {
 
 using Ranges = std::vector<std::uint64_t>;
-constexpr Number kOne{1, 1};
-constexpr Number kTwo{1, 2};
+constexpr WorkerId kOne({1, 1});
+constexpr WorkerId kTwo({1, 2});
 
 TEST_CASE("ranges are given once, and again after they are taken back", "[columns]") {
   RangeTable table(1000);

@@ -12,9 +12,9 @@ using Catch::Contains;
 
 /// Sessions that wait, each on a stream of its own.
 struct Waiting {
-  Number Add(StreamId stream, const HelloOptions& hello) {
+  SessionId Add(StreamId stream, const HelloOptions& hello) {
     transition.Apply(StreamOpened{stream, false, transition.now()});
-    const Number id = transition.NewNumber();
+    const SessionId id(transition.NewNumber());
     transition.Apply(SessionOpened{id, MakeHello(hello), "plan", stream, transition.now()});
     return id;
   }
@@ -26,7 +26,7 @@ struct Waiting {
 
 TEST_CASE("a session is told once what it waits for, and again when that changes", "[sessions]") {
   Waiting w;
-  const Number id = w.Add(1, HelloOptions{});
+  const SessionId id = w.Add(1, HelloOptions{});
   w.sessions.Wait(id, "one thing");
   w.sessions.Wait(id, "one thing");
   w.sessions.Wait(id, "another");
@@ -51,7 +51,7 @@ TEST_CASE("a job is turned out with all its sessions and no others", "[sessions]
   Waiting w;
   w.Add(1, HelloOptions{.nonce = 'a'});
   w.Add(2, HelloOptions{.rank = 1, .nonce = 'b'});
-  const Number other = w.Add(3, HelloOptions{.job = "y", .nonce = 'c'});
+  const SessionId other = w.Add(3, HelloOptions{.job = "y", .nonce = 'c'});
   CHECK(w.sessions.TurnOut("x")->sessions() == 2);
   REQUIRE(w.transition.facts().sessions().size() == 1);
   CHECK(w.transition.facts().FindSession(other) != nullptr);

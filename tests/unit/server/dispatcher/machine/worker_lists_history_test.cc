@@ -77,7 +77,7 @@ class History {
       if (usable.empty()) usable = failing;
       std::sort(usable.begin(), usable.end());
       const std::size_t size = std::min<std::size_t>(session.list.size.members(), usable.size());
-      std::vector<Number> expected;
+      std::vector<WorkerId> expected;
       for (std::size_t i = 0; i < size; ++i) expected.push_back(usable[i].worker);
       RC_ASSERT(session.list.members == expected);
     }

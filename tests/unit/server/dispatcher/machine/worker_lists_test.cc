@@ -17,7 +17,7 @@ namespace {
 using Catch::Contains;
 using Names = std::vector<std::string>;
 
-Number IdOf(const Harness& h, const std::string& name) {
+WorkerId IdOf(const Harness& h, const std::string& name) {
   return h.dispatcher->facts().FindWorkerByNonce((name + std::string(16, '.')).substr(0, 16))->id;
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("a list comes in the message of the Welcome, also if it is empty", "[l
   const v1::WorkerRef worker = h.ListsOn(one)[0].workers(0);
   CHECK(worker.address() == "w1:7701");
   CHECK(worker.host_id() == "w");
-  CHECK(FromProto(worker.id()) == IdOf(h, "w1"));
+  CHECK(WorkerId(FromProto(worker.id())) == IdOf(h, "w1"));
 }
 
 TEST_CASE("a session that comes back on a new stream gets its list again", "[list]") {
@@ -215,12 +215,14 @@ TEST_CASE("the order is that of hashes, which anybody can compute", "[list][orde
   const StreamId stream = h.Attach(HelloOptions{.rank = 1, .world_size = 4});
   const ListOrder order(SessionOf(h, stream));
   Worker worker;
-  worker.id = {7, 42};
+  worker.id = WorkerId({7, 42});
   const std::string text = SessionOf(h, stream).plan->fingerprint + "/4/1/7.42";
   CHECK(order.Of(worker).hash == Xxh3_64(std::as_bytes(std::span(text))));
-  CHECK(ListPlace{true, 1, {1, 1}} < ListPlace{false, 9, {1, 1}});
-  CHECK(ListPlace{false, 9, {1, 2}} < ListPlace{false, 1, {1, 1}});
-  CHECK(ListPlace{false, 9, {1, 1}} < ListPlace{false, 9, {1, 2}});
+  const WorkerId first({1, 1});
+  const WorkerId second({1, 2});
+  CHECK(ListPlace{true, 1, first} < ListPlace{false, 9, first});
+  CHECK(ListPlace{false, 9, second} < ListPlace{false, 1, first});
+  CHECK(ListPlace{false, 9, first} < ListPlace{false, 9, second});
 }
 
 TEST_CASE("the ranks of a plan whose windows have homes have one order", "[list][order]") {
@@ -229,7 +231,7 @@ TEST_CASE("the ranks of a plan whose windows have homes have one order", "[list]
   const StreamId stream =
       h.Attach(HelloOptions{.rank = 1, .world_size = 4, .yaml = Yaml("window=8\n")});
   Worker worker;
-  worker.id = {7, 42};
+  worker.id = WorkerId({7, 42});
   const std::string text = SessionOf(h, stream).plan->fingerprint + "/7.42";
   CHECK(ListOrder(SessionOf(h, stream)).Of(worker).hash ==
         Xxh3_64(std::as_bytes(std::span(text))));

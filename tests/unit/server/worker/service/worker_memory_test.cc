@@ -199,7 +199,7 @@ TEST_CASE("a trace has each request to a plugin's process, within the build that
   f.Say(ask);
   auto [consumer, stream] = f.Consume();
   v1::WantList wants = Wants(f.fingerprint, 1);
-  ToProto(Number{5, 9}, wants.mutable_session());
+  ToProto(SessionId({5, 9}), wants.mutable_session());
   stream->Write(wants);
   REQUIRE(test::NextFragment(*consumer));
   f.provider->on_request("speech:Corpus", f.clock->Now(), f.clock->Now());  // no builder asks
@@ -221,7 +221,7 @@ TEST_CASE("a trace has each request to a plugin's process, within the build that
   REQUIRE(report);
   REQUIRE(requests.size() == 1);
   CHECK(name == "python speech:Corpus");
-  CHECK(requests[0].session == Number{5, 9});
+  CHECK(requests[0].session == SessionId({5, 9}));
   CHECK(requests[0].lane == builds[0].lane);
   CHECK(requests[0].example == builds[0].example);
   CHECK(requests[0].begin >= builds[0].begin);
