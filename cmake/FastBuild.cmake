@@ -61,6 +61,8 @@ function(millrace_compile_common_headers)
     CONTENT "// The common headers, and nothing else.\n")
   foreach(target millrace_common_headers millrace_common_headers_hot)
     add_library(${target} OBJECT ${PROJECT_BINARY_DIR}/common_headers.cc)
+    # A compiler cache may give headers as they were before the protos changed.
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "")
     target_link_libraries(${target} PRIVATE millrace_options millrace_proto fmt::fmt)
     set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
     target_precompile_headers(${target} PRIVATE
