@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/base/quoted.h"
+#include "common/parameters/make_parameter.h"
 #include "server/kinds/graph/source_makers.h"
 #include "server/source/plan_parts.h"
 
@@ -21,12 +22,6 @@ Status NoList(const GraphDataset& dataset, std::string_view prefix, std::string_
 }
 
 SourceTable GraphSources() {
-  const auto list = [](const char* help) {
-    Parameter parameter;
-    parameter.types = {ParamType::kText};
-    parameter.help = help;
-    return parameter;
-  };
   // Errors about keys that do not suit the dataset have their places.
   const auto located = [](const SourceFactory& make) -> SourceFactory {
     return [make](std::shared_ptr<const Dataset> dataset,
@@ -41,9 +36,10 @@ SourceTable GraphSources() {
                                                       {"edges.add_self_edges", false}};
   return SourceTable({
       {"roots", "a node of a list, with its closure", located(MakeRootSource),
-       list("name of the list; all: every node, if no list has that name"), defaults},
+       NonEmptyTextParameter("", "name of the list; all: every node, if no list has that name"),
+       defaults},
       {"graphs", "a whole small graph of a list", located(MakeSmallGraphSource),
-       list("name of the list"), defaults},
+       NonEmptyTextParameter("", "name of the list"), defaults},
   });
 }
 
