@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "common/parameters/make_parameter.h"
-#include "common/parameters/member.h"
 #include "server/kinds/coq/generator/generator.h"
 
 namespace millrace {
@@ -16,18 +15,13 @@ constexpr std::uint64_t kMostGeneratorThreads = 4096;
 std::vector<Parameter> CoqGenerateParameters() {
   const GeneratorOptions usual;
   return {
-      WithDefault(IntParameter("nodes", "nodes of all files together, about"),
-                  AsParamValue(usual.nodes)),
+      IntParameter("nodes", usual.nodes, "nodes of all files together, about"),
       IntParameter("files", "files (default: in proportion to the nodes)"),
       IntParameter("definitions", "definitions (default: 1 for 150 nodes)"),
       IntParameter("proof-states",
                    "outcomes of known tactics; 0 for none (default: 1 for 35 nodes)"),
-      {.name = "seed",
-       .types = {ParamType::kSeed},
-       .default_value = AsParamValue(usual.seed),
-       .help = "equal seed and options, equal bytes"},
-      WithDefault(IntParameter("segments", "segments a file's message has, about", 1, 1000),
-                  AsParamValue(usual.segments)),
+      SeedParameter("seed", usual.seed, "equal seed and options, equal bytes"),
+      IntParameter("segments", usual.segments, "segments a file's message has, about", 1, 1000),
       IntParameter("threads", "threads (default: all processors)", 1, kMostGeneratorThreads),
       BoolParameter("force",
                     "replace the dataset that was generated in DIR: deletes its .bin files"),

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "common/parameters/make_parameter.h"
-#include "common/parameters/member.h"
 #include "server/kinds/graph/generator/graph_generator.h"
 #include "server/kinds/graph/generator/rmat_generator.h"
 
@@ -90,49 +89,33 @@ std::vector<Parameter> GraphGenerateParameters() {
   const GraphGeneratorOptions usual;
   const RmatOptions rmat;
   return {
-      WithDefault(WordParameter("model", "how degrees and edges are drawn", {kPowerLaw, kRmat}),
-                  std::string(kPowerLaw)),
-      WithDefault(IntParameter("nodes", "nodes", 1, kMostNodes), AsParamValue(usual.nodes)),
-      WithDefault(IntParameter("degree", "edges of a node, about, on average", 4, 1000),
-                  AsParamValue(usual.degree)),
+      WordParameter("model", kPowerLaw, "how degrees and edges are drawn", {kPowerLaw, kRmat}),
+      IntParameter("nodes", usual.nodes, "nodes", 1, kMostNodes),
+      IntParameter("degree", usual.degree, "edges of a node, about, on average", 4, 1000),
       IntParameter("edges", "rmat: edges, in place of --degree", 1, kMostEdges),
-      WithDefault(
-          WordParameter("rows", "rmat: whether rows go by the sources or the targets of edges",
-                        {std::string(GraphRowsName(GraphRows::kSource)),
-                         std::string(GraphRowsName(GraphRows::kTarget))}),
-          std::string(GraphRowsName(GraphRows::kSource))),
-      WithDefault(
-          IntParameter("rmat-a",
-                       "rmat: chance in percent that both ends are in the lower half, at each step",
-                       25, 100),
-          AsParamValue(rmat.a)),
-      WithDefault(IntParameter("rmat-b", "rmat: that only the source is", 0, 75),
-                  AsParamValue(rmat.b)),
-      WithDefault(IntParameter("rmat-c", "rmat: that only the target is", 0, 75),
-                  AsParamValue(rmat.c)),
-      WithDefault(IntParameter("features", "values of node_feature/x of a node; 0: no such array",
-                               0, 65536),
-                  AsParamValue(usual.features)),
-      WithDefault(IntParameter("edge-features",
-                               "values of edge_feature/w of an edge; 0: no such array", 0, 65536),
-                  AsParamValue(usual.edge_features)),
-      WithDefault(IntParameter("node-labels", "labels of nodes; 0: none", 0, 65535),
-                  AsParamValue(usual.node_labels)),
-      WithDefault(IntParameter("edge-labels", "labels of edges; 0: none", 0, 65535),
-                  AsParamValue(usual.edge_labels)),
+      WordParameter("rows", std::string(GraphRowsName(GraphRows::kSource)),
+                    "rmat: whether rows go by the sources or the targets of edges",
+                    {std::string(GraphRowsName(GraphRows::kSource)),
+                     std::string(GraphRowsName(GraphRows::kTarget))}),
+      IntParameter("rmat-a", rmat.a,
+                   "rmat: chance in percent that both ends are in the lower half, at each step", 25,
+                   100),
+      IntParameter("rmat-b", rmat.b, "rmat: that only the source is", 0, 75),
+      IntParameter("rmat-c", rmat.c, "rmat: that only the target is", 0, 75),
+      IntParameter("features", usual.features,
+                   "values of node_feature/x of a node; 0: no such array", 0, 65536),
+      IntParameter("edge-features", usual.edge_features,
+                   "values of edge_feature/w of an edge; 0: no such array", 0, 65536),
+      IntParameter("node-labels", usual.node_labels, "labels of nodes; 0: none", 0, 65535),
+      IntParameter("edge-labels", usual.edge_labels, "labels of edges; 0: none", 0, 65535),
       IntParameter("classes",
                    "classes of nodes: 16, in targets/train/y; with rmat none, in node_feature/y", 1,
                    65536),
       IntParameter("roots", "length of the list roots/train (default: a tenth of the nodes)", 1,
                    kMostNodes),
-      WithDefault(
-          IntParameter("graphs", "small graphs of the list graphs/small; 0: one large graph", 0,
-                       kMostNodes),
-          AsParamValue(usual.graphs)),
-      {.name = "seed",
-       .types = {ParamType::kSeed},
-       .default_value = AsParamValue(usual.seed),
-       .help = "equal seed and options, equal bytes"},
+      IntParameter("graphs", usual.graphs,
+                   "small graphs of the list graphs/small; 0: one large graph", 0, kMostNodes),
+      SeedParameter("seed", usual.seed, "equal seed and options, equal bytes"),
   };
 }
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "common/parameters/make_parameter.h"
-#include "common/parameters/member.h"
 #include "server/kinds/records/format/example_builder.h"
 #include "server/kinds/records/format/record_writer.h"
 #include "server/source/random.h"
@@ -83,17 +82,11 @@ Status WriteFiles(const std::filesystem::path& dir, const GenerateRequest& reque
 
 std::vector<Parameter> RecordsGenerateParameters() {
   return {
-      WithDefault(IntParameter("records", "records of all files", 1, std::int64_t{1} << 40),
-                  AsParamValue(kUsualRecords)),
-      WithDefault(IntParameter("files", "files", 1, 99'999), AsParamValue(kUsualFiles)),
-      WithDefault(
-          IntParameter("floats", "floats of a record's feature x, at most; 0: there is no x", 0,
-                       1 << 20),
-          AsParamValue(kUsualFloats)),
-      {.name = "seed",
-       .types = {ParamType::kSeed},
-       .default_value = AsParamValue(0),
-       .help = "equal seed and options, equal bytes"},
+      IntParameter("records", kUsualRecords, "records of all files", 1, std::int64_t{1} << 40),
+      IntParameter("files", kUsualFiles, "files", 1, 99'999),
+      IntParameter("floats", kUsualFloats,
+                   "floats of a record's feature x, at most; 0: there is no x", 0, 1 << 20),
+      SeedParameter("seed", 0, "equal seed and options, equal bytes"),
   };
 }
 
