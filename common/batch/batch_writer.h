@@ -71,7 +71,6 @@ class BatchWriter {
   /// value by value. Values are narrowed to the tensor's dtype. A value outside the tensor's bounds
   /// makes Seal fail.
   void Append(std::size_t tensor, std::span<const std::uint32_t> values);
-  void AppendSigned(std::size_t tensor, std::span<const std::int32_t> values);
   void AppendOne(std::size_t tensor, std::int64_t value) {
     assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
     AppendValue(tensor, value);
@@ -214,8 +213,6 @@ class BatchWriter {
 
   BatchWriter(std::vector<Tensor> tensors, std::vector<EdgeGroup> edges, ExpandSpec expand,
               BufferPool& pool);
-  template <class T>
-  void AppendValues(std::size_t tensor, std::span<const T> values);
   void AppendValue(std::size_t tensor, std::int64_t value) {
     Column& column = columns_[tensor];
     // On a little-endian machine the narrowed value is the first bytes of the wide one.

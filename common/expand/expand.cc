@@ -271,11 +271,6 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& d
   return layout;
 }
 
-Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, const Delivery& delivery) {
-  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, delivery));
-  return layout.bytes;
-}
-
 std::uint64_t ComputedPlace::bytes() const {
   std::uint64_t n = DTypeSize(dtype);
   for (const std::uint64_t extent : shape) n *= extent;
