@@ -108,20 +108,9 @@ class ListKind final : public DatasetKind {
   OpenedDataset Open(const std::filesystem::path&, const DatasetOpenOptions&) const override {
     return {.status = Unimplemented("open"), .dataset = nullptr, .damaged = {}, .bad_files = 0};
   }
-  Result<std::string> Index(const std::filesystem::path&,
-                            const DatasetOpenOptions&) const override {
-    return Unimplemented("index");
-  }
   Result<std::string> Inspect(const std::filesystem::path&,
                               const DatasetOpenOptions&) const override {
     return Unimplemented("inspect");
-  }
-  Result<std::string> Verify(const std::filesystem::path&,
-                             const DatasetOpenOptions&) const override {
-    return Unimplemented("verify");
-  }
-  Result<DatasetListing> FilesToWarm(const std::filesystem::path&) const override {
-    return Unimplemented("warm");
   }
 
  private:
