@@ -100,7 +100,8 @@ class DatasetKind {
                                               const std::vector<std::string>& arrays) const;
   /// `millrace generate`: the numbers that Generate takes; empty: the kind makes up no datasets.
   virtual std::vector<Parameter> generate_parameters() const { return {}; }
-  /// Writes a made-up dataset into a folder. Fails, with nothing left behind, if the folder is not
+  /// Writes a made-up dataset into a folder. Parameters that are not given have their defaults.
+  /// Fails, with nothing left behind, if the folder is not
   /// empty.
   virtual Result<std::string> Generate(const std::filesystem::path& dir,
                                        const GenerateRequest& request) const;
