@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 
 #include "common/batch/batch_frame.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 
 namespace millrace {
 namespace {
@@ -127,7 +127,7 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
 void BatchWriter::Append(std::size_t tensor, std::span<const std::uint32_t> values) {
   Tensor& t = tensors_[tensor];
   assert(t.spec.kind != TensorKind::kSplits && IsInteger(t.spec.dtype));
-  const bool outside = internal::VisitDType(t.spec.dtype, [&](auto zero) {
+  const bool outside = internal::VisitInteger(t.spec.dtype, [&](auto zero) {
     using Out = decltype(zero);
     auto* out = reinterpret_cast<Out*>(columns_[tensor].Extend(values.size() * sizeof(Out)));
     return Narrow(values.data(), values.size(), Bounds(t.spec), out);

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "common/base/hash.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 
 namespace millrace::test {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/batch/layout/batch_header.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/expand/expand.h"
 #include "tests/unit/common/batch/model_batch.h"
 
