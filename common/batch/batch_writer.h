@@ -25,13 +25,13 @@
 
 namespace millrace {
 
+class BatchFrame;  // batch_frame.h
+
 /// Call Begin first. Then, for each example of the range, call either the Append functions for all
 /// its tensors followed by EndExample, or AddDropped. Call Seal last. Append only when the example
 /// is known to be complete, because an append cannot be taken back. The writer fills splits tensors
 /// itself, in EndExample. If batches are merged, append the graph at any time, and call EndGraph
 /// once, also if all examples are dropped.
-class BatchFrame;  // batch_frame.h
-
 class BatchWriter {
  public:
   /// InvalidArgument if the list breaks the rules of tensor_table.h. `pool` has to outlive the
