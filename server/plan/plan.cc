@@ -126,7 +126,8 @@ class CompiledPlan final : public Plan, public RowMaker {
   static StepOptions StepsOf(const BatchPart& batch, const Order& order);
   /// Finds the rows of units of an epoch, and their examples, for a batch that begins with that.
   Status FindRows(PlanScratch& scratch, std::uint64_t epoch, ExampleRange units) const;
-  /// The passes of these rows; none if all belong to the epoch.
+  /// The passes of these rows; none if all belong to the epoch, or if no example depends on its
+  /// pass.
   std::vector<std::uint64_t> PassesOf(std::span<const OrderRow> rows) const;
   /// Gives a batch of examples the bound of its bucket, if a tensor is padded to it.
   void NoteBound(std::span<const ExampleId> examples, BatchWriter& writer) const;
@@ -272,7 +273,7 @@ Status CompiledPlan::FindRows(PlanScratch& scratch, std::uint64_t epoch,
 
 std::vector<std::uint64_t> CompiledPlan::PassesOf(std::span<const OrderRow> rows) const {
   std::vector<std::uint64_t> passes;
-  if (!source_->facts().varies || source_->branches().empty()) return passes;
+  if (!source_->facts().varies || !order_.order->has_passes()) return passes;
   for (const OrderRow& row : rows) passes.push_back(row.pass);
   return passes;
 }
