@@ -115,12 +115,6 @@ Status SessionOption::Set(const ParamValue& value, SessionOptions& options) cons
   return OkStatus();
 }
 
-Status SessionOption::SetText(const std::string& text, SessionOptions& options) const {
-  const Result<ParamValue> value = ParseText(parameter, text);
-  if (!value.ok()) return value.status().WithContext(parameter.name);
-  return Set(*value, options);
-}
-
 const SessionOption& FindSessionOption(std::string_view name) {
   const auto& table = SessionOptionTable();
   const auto found = std::find_if(table.begin(), table.end(), [name](const SessionOption& option) {

@@ -111,12 +111,6 @@ Result<std::uint32_t> Pad::Extent(const TensorView& input,
   return static_cast<std::uint32_t>(extent);
 }
 
-TensorType Pad::Padded(const TensorType& type, std::uint32_t extent) {
-  TensorType padded;
-  SetPadded(type, extent, padded);
-  return padded;
-}
-
 void Pad::SetPadded(const TensorType& type, std::uint32_t extent, TensorType& padded) {
   padded = type;
   padded.ragged = false;

@@ -72,7 +72,7 @@ StageType ClosureKeys() {
     neighbors.fanout = params.values().at("fanout");
     neighbors.replace = params.GetBool("replace");
     neighbors.merge = params.GetBool("merge");
-    neighbors.seed = params.GetSeed("seed");
+    neighbors.seed = params.GetUnsigned("seed");
     if (params.is_set("max_subgraph_size")) {
       neighbors.max_subgraph_size = static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
     }

@@ -22,20 +22,9 @@ class MarkedKind final : public DatasetKind {
   OpenedDataset Open(const std::filesystem::path&, const DatasetOpenOptions&) const override {
     return {.status = Unimplemented("open"), .dataset = nullptr, .damaged = {}, .bad_files = 0};
   }
-  Result<std::string> Index(const std::filesystem::path&,
-                            const DatasetOpenOptions&) const override {
-    return Unimplemented("index");
-  }
   Result<std::string> Inspect(const std::filesystem::path&,
                               const DatasetOpenOptions&) const override {
     return Unimplemented("inspect");
-  }
-  Result<std::string> Verify(const std::filesystem::path&,
-                             const DatasetOpenOptions&) const override {
-    return Unimplemented("verify");
-  }
-  Result<DatasetListing> FilesToWarm(const std::filesystem::path&) const override {
-    return Unimplemented("warm");
   }
 
  private:
@@ -111,6 +100,15 @@ TEST_CASE("a kind that makes up no datasets says so", "[kinds]") {
   CHECK(marked->generate_parameters().empty());
   CHECK(marked->Generate("/", {}).status() ==
         Unimplemented("datasets of kind marked cannot be made up"));
+}
+
+TEST_CASE("a kind that only opens and inspects answers the other commands by that", "[kinds]") {
+  const auto marked = *Kinds().Named("marked");
+  CHECK(marked->Index("/data", {}).status() == Unimplemented("inspect"));
+  CHECK(marked->FilesToWarm("/data").status() == Unimplemented("open"));
+  CHECK(marked->Verify("/data", {}).status() ==
+        FailedPrecondition("dataset /data is of kind marked: nothing is known of the contents of "
+                           "its files"));
 }
 
 TEST_CASE("a place is a folder, or a kind and a folder", "[kinds]") {
