@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include <fstream>
+#include <set>
+#include <string>
 
 #include "server/catalog/product_kinds.h"
 #include "tests/support/dataset_fixture.h"
@@ -109,6 +111,20 @@ TEST_CASE("a kind that only opens and inspects answers the other commands by tha
   CHECK(marked->Verify("/data", {}).status() ==
         FailedPrecondition("dataset /data is of kind marked: nothing is known of the contents of "
                            "its files"));
+}
+
+TEST_CASE("no two kinds of the product have one name, or a source of one name", "[kinds]") {
+  std::set<std::string> kinds;
+  std::set<std::string> sources;
+  const DatasetKinds product = ProductKinds();
+  for (const auto& kind : product.all()) {
+    CAPTURE(kind->name());
+    CHECK(kinds.emplace(kind->name()).second);
+    for (const SourceType& source : kind->sources().sources()) {
+      CAPTURE(source.name);
+      CHECK(sources.insert(source.name).second);
+    }
+  }
 }
 
 TEST_CASE("a place is a folder, or a kind and a folder", "[kinds]") {
