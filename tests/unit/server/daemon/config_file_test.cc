@@ -239,11 +239,12 @@ const std::map<std::string, std::string>& OtherValues() {
 
 TEST_CASE("what is printed reads back as the same options", "[config]") {
   REQUIRE(OtherValues().size() == OptionTable().size());
+  const TempDir folder;  // of no kind
   for (const Role role : {Role::kDispatcher, Role::kWorker, Role::kServe}) {
     for (const auto& values : {std::map<std::string, std::string>(), OtherValues()}) {
       OptionTexts texts = Given(values);
       texts.datasets["-"] = {{"/tmp", "/an index, {odd}"}, ""};
-      texts.datasets["data"] = {{"/dev", ""}, ""};  // that in_memory names
+      texts.datasets["data"] = {{folder.path().string(), ""}, ""};  // that in_memory names
       const DaemonOptions options = MakeOptions(role, texts, SomeHost(), ProductKinds()).value();
       const ConfigFile file(PrintConfig(options));
       const DaemonOptions read =
