@@ -136,7 +136,7 @@ BuildQueue::Task BuildQueue::Begin(const StreamState& stream, Position at, Share
     SetState(streams_.at(wanting.first), wanting.second, EntryOf(wanting), State::kBuilding);
   }
   Job& job = jobs_[stream.job];
-  served_time_ = std::max(served_time_, job.time);
+  served_time_ = job.time;
   std::erase_if(gone_, [this](const auto& gone) { return gone.second.time <= served_time_; });
   if (job.waits) {
     for (auto& [name, other] : jobs_) {
@@ -204,9 +204,6 @@ void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch
   if (const auto found = jobs_.find(task.job); found != jobs_.end()) {
     Job& job = found->second;
     job.time += (seconds - task.charged) / job.weight;
-    double weights = 0;  // of the jobs that have something to build
-    for (const auto& [name, other] : jobs_) weights += other.active > 0 ? other.weight : 0;
-    served_time_ += seconds / std::max(weights, job.weight);
     job.mean_seconds = job.mean_seconds == 0 ? seconds : 0.9 * job.mean_seconds + 0.1 * seconds;
   }
   SharedBatch* const shared = batches_.End(task.build);
