@@ -30,7 +30,7 @@ namespace millrace {
 /// if bytes cannot be read. Cancelled at most 16 MiB after `stop` was requested.
 Status HashesTo(const Digest128& expected, const MappedFile& file, const std::stop_token& stop);
 
-/// What was found out about the content of a file.
+/// The finding about the content of a file.
 struct FileVerdict {
   std::uint32_t number;
   Status status;  // OK: the content is as expected; otherwise what is wrong with it

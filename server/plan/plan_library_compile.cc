@@ -144,7 +144,6 @@ Result<DrawnDataset> PlanLibrary::Draw(const std::string& dataset_id, const Plan
     drawn.dataset = entry->dataset;
     drawn.kind = entry->kind;
   }
-  drawn.column_folders = ColumnFolders(entry->location, options_.cache_dir);
   for (const DamagedFile& damage : drawn.dataset->Damages()) {
     if (damage.file == DamagedFile::kIndex) return DamagedIndexStatus(dataset_id, damage);
   }
@@ -200,6 +199,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& p
       return plan;
     }
   }
+  for (DrawnDataset& one : drawn) one.column_folders = ColumnFoldersOf(one.id);
   const SourceServices services = {options_.plugins, options_.examples,
                                    columns != nullptr ? *columns : *columns_, *logger_};
   MILLRACE_ASSIGN_OR_RETURN(PlanSource made, MakePlanSource(drawn, parts, services));

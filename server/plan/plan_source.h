@@ -31,7 +31,7 @@ struct DrawnDataset {
   std::string branch = {};           // its name, if a mix draws from several
 };
 
-/// What sources are made with. All outlive the call.
+/// Services of the process that sources are made with. All outlive the call.
 struct SourceServices {
   std::shared_ptr<PluginRegistry> plugins;  // null: pipelines have no functions
   std::shared_ptr<BuiltExamples> examples;  // null: no cache

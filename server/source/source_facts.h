@@ -1,4 +1,4 @@
-// What is known of a source before an example is read.
+// The facts of a source, known before an example is read.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ struct SourceBranch {
 /// A kind fills in what has no default, and of the rest what differs.
 struct SourceFacts {
   std::string name;  // as in `source:` of a pipeline
-  /// Of the data. Equal digests mean equal examples, on any host.
+  /// The digest of the data. Equal digests mean equal examples, on any host.
   Digest128 digest;
   std::uint64_t examples = 0;  // their ids are 0 … examples - 1
   std::vector<SourceColumn> columns;

@@ -43,15 +43,15 @@ void AddSample(std::deque<CounterSample>& samples, const v1::Counters& counters,
   while (samples.size() > 2 && at - samples[1].at >= kSampleSpan) samples.pop_front();
 }
 
-using NumberIndex = std::map<std::string, std::set<SessionId>>;
+using SessionIndex = std::map<std::string, std::set<SessionId>>;
 
-const std::set<SessionId>& FindNumbers(const NumberIndex& index, const std::string& key) {
+const std::set<SessionId>& FindSessions(const SessionIndex& index, const std::string& key) {
   static const std::set<SessionId> none;
   const auto* numbers = Find(index, key);
   return numbers == nullptr ? none : *numbers;
 }
 
-void EraseNumber(NumberIndex& index, const std::string& key, SessionId number) {
+void EraseSession(SessionIndex& index, const std::string& key, SessionId number) {
   const auto it = index.find(key);
   if (it == index.end()) return;
   it->second.erase(number);
@@ -162,13 +162,13 @@ bool DispatcherFacts::IsInherited(const std::string& job) const {
   return record != nullptr && !record->ended() && inherited_.contains(job);
 }
 const std::set<SessionId>& DispatcherFacts::SessionsOf(const std::string& job) const {
-  return FindNumbers(job_sessions_, job);
+  return FindSessions(job_sessions_, job);
 }
 const std::set<SessionId>& DispatcherFacts::LiveSessionsOf(const std::string& job) const {
-  return FindNumbers(live_sessions_, job);
+  return FindSessions(live_sessions_, job);
 }
 const std::set<SessionId>& DispatcherFacts::SessionsOfRank(const v1::Hello& hello) const {
-  return FindNumbers(rank_sessions_, RankOfJob(hello));
+  return FindSessions(rank_sessions_, RankOfJob(hello));
 }
 Number DispatcherFacts::TurnedOut(const std::string& job) const {
   const auto* n = Find(turned_out_, job);
@@ -382,9 +382,9 @@ void DispatcherFacts::On(const SessionEnded& u) {
   }
   const auto nonce = session_by_nonce_.find(session.hello.nonce());
   if (nonce != session_by_nonce_.end() && nonce->second == u.id) session_by_nonce_.erase(nonce);
-  EraseNumber(job_sessions_, session.hello.job(), u.id);
-  EraseNumber(live_sessions_, session.hello.job(), u.id);
-  EraseNumber(rank_sessions_, RankOfJob(session.hello), u.id);
+  EraseSession(job_sessions_, session.hello.job(), u.id);
+  EraseSession(live_sessions_, session.hello.job(), u.id);
+  EraseSession(rank_sessions_, RankOfJob(session.hello), u.id);
   Own(session.stream, SessionId{});
   sessions_.erase(u.id);
 }

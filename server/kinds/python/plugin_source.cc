@@ -100,7 +100,7 @@ class PluginSource final : public Source {
   }
 
  private:
-  /// What decides what is built, but for the examples that were probed.
+  /// Plugin, facts and environment as text: SourceFacts::code without the probed examples.
   std::string Code() const;
 
   const std::shared_ptr<PluginRegistry> plugins_;
@@ -348,7 +348,7 @@ SourceTable PluginSources(std::shared_ptr<PluginRegistry> plugins) {
       BoolParameter("random", false, "seed random, numpy.random and torch before each example"),
       IntParameter("seed", "of chance; usually that of shuffle", std::nullopt),
   };
-  // What the order depends on is in the source's digest.
+  // The source's digest has all that the order depends on.
   for (Parameter& option : python.options) option.in_order = false;
   return SourceTable({std::move(python)});
 }
