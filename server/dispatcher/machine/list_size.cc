@@ -32,8 +32,8 @@ void ListSize::Need(std::uint32_t members, std::uint32_t limit, Time now) {
   ample_ = now;
 }
 
-bool ListSize::MayDouble(Time now) const {
-  return members_ > 0 && members_ < kMaxListMembers &&
+bool ListSize::MayDouble(std::uint32_t limit, Time now) const {
+  return members_ > 0 && members_ < kMaxListMembers && members_ <= limit &&
          (doubled_ == Time{} || now - doubled_ >= kDoubleEvery);
 }
 

@@ -30,7 +30,8 @@ class ListSize {
   /// Notes that `members` are needed now, and that more than `limit` would only take time from
   /// other consumers. REQUIRES: `now` is not before the last call's `now`.
   void Need(std::uint32_t members, std::uint32_t limit, Time now);
-  bool MayDouble(Time now) const;
+  /// Not within kDoubleEvery, and not from a size that is above the limit.
+  bool MayDouble(std::uint32_t limit, Time now) const;
   /// REQUIRES: MayDouble.
   void Double(Time now);
   void ShiftTimes(Duration by);

@@ -84,7 +84,7 @@ void WorkerLists::GrowIfShort(const SessionFacts& session) {
   if (IsMutant(Mutant::kListsNeverGrow)) return;
   const Time now = transition_.now();
   const ListSize& size = session.list.size;
-  if (!session.report->asks() || !size.MayDouble(now)) return;
+  if (!session.report->asks() || !size.MayDouble(PlanOf(session).most, now)) return;
   if (session.waited == Time{} || now - session.waited > ListSize::kDoubleEvery) return;
   if (!IdleOutside(session)) return;
   const std::uint32_t before = size.members();

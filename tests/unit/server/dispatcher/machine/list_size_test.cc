@@ -33,16 +33,16 @@ TEST_CASE("a list grows at once", "[list]") {
 
 TEST_CASE("a list doubles once a second at most, up to a limit", "[list]") {
   ListSize size;
-  CHECK_FALSE(size.MayDouble(kFirst));
+  CHECK_FALSE(size.MayDouble(kMaxListMembers, kFirst));
   size.Need(400, kMaxListMembers, kFirst);
-  REQUIRE(size.MayDouble(kFirst));
+  REQUIRE(size.MayDouble(kMaxListMembers, kFirst));
   size.Double(kFirst);
   CHECK(size.members() == 800);
-  CHECK_FALSE(size.MayDouble(kFirst + std::chrono::milliseconds(999)));
-  REQUIRE(size.MayDouble(kFirst + seconds(1)));
+  CHECK_FALSE(size.MayDouble(kMaxListMembers, kFirst + std::chrono::milliseconds(999)));
+  REQUIRE(size.MayDouble(kMaxListMembers, kFirst + seconds(1)));
   size.Double(kFirst + seconds(1));
   CHECK(size.members() == kMaxListMembers);
-  CHECK_FALSE(size.MayDouble(kFirst + seconds(10)));
+  CHECK_FALSE(size.MayDouble(kMaxListMembers, kFirst + seconds(10)));
 }
 
 TEST_CASE("members that were not needed for a minute leave, and no others", "[list]") {
@@ -86,7 +86,9 @@ TEST_CASE("a list above the limit is cut down to it after 10 s, used or not", "[
     size.Need(64, 32, kFirst + seconds(19));
     CHECK(size.members() == 64);
   }
-  SECTION("it doubles meanwhile, and has as long anew") {
+  SECTION("it does not double meanwhile, unless the limit rises") {
+    CHECK_FALSE(size.MayDouble(63, kFirst + seconds(9)));
+    REQUIRE(size.MayDouble(64, kFirst + seconds(9)));
     size.Double(kFirst + seconds(9));
     size.Need(64, 32, kFirst + seconds(18));
     CHECK(size.members() == 128);

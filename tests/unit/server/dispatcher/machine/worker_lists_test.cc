@@ -363,6 +363,7 @@ TEST_CASE("a list doubles each second in which a loop waits while others are idl
   const StreamId stream = h.Attach(HelloOptions{});
   AddOthers(h, 40);
   AddIdle(h, 40);
+  for (const StreamId other : h.talking) h.Report(other, Using(1));
   h.talking.push_back(stream);
   h.Advance(milliseconds(500));
   REQUIRE(h.ListOn(stream).size() == 8);
@@ -380,6 +381,25 @@ TEST_CASE("a list doubles each second in which a loop waits while others are idl
   h.Advance(seconds(1));
   h.Report(stream, Short());
   CHECK(SessionOf(h, stream).list.size.members() == 64);  // nobody is outside
+}
+
+TEST_CASE("a list doubles once if all other consumers take what they can get", "[list][grow]") {
+  Harness h;
+  const StreamId stream = h.Attach(HelloOptions{});
+  AddOthers(h, 30);
+  AddIdle(h, 40);
+  h.talking.push_back(stream);
+  h.Advance(milliseconds(500));
+  for (int i = 0; i < 10; ++i) {
+    for (const StreamId other : h.talking) h.Report(other, other == stream ? Short() : Using(11));
+    CHECK(h.ListOn(stream).size() == 22);  // the limit is 11
+    h.Advance(seconds(1));
+  }
+  // It is cut, and tries again.
+  h.Report(stream, FromBegin());
+  CHECK(SessionOf(h, stream).list.size.members() == 11);
+  h.Report(stream, Short());
+  CHECK(SessionOf(h, stream).list.size.members() == 22);
 }
 
 TEST_CASE("a list does not grow if nothing is asked, nobody waits or nobody is idle",
