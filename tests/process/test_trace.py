@@ -24,13 +24,19 @@ def asks_of(events):
     return [{**e, "dur": ended[key]["ts"] - e["ts"]} for key, e in begun.items()]
 
 
+def batch_of(event):
+    return tuple(event["args"].get(key) for key in ("job", "rank", "epoch", "position"))
+
+
 class Trace:
     def __init__(self, text):
         self.whole = json.loads(text)
         events = self.whole["traceEvents"]
         self.spans = [e for e in events if e["ph"] == "X"]
         self.flows = [e for e in events if e["ph"] in "stf"]
-        self.asks = asks_of(events)
+        self.asks = {}
+        for ask in asks_of(events):
+            self.asks.setdefault(batch_of(ask), []).append(ask)
         self.processes = {e["pid"]: e["args"]["name"] for e in events
                           if e["ph"] == "M" and e["name"] == "process_name"}
         self.rows = {(e["pid"], e["tid"]) for e in events
@@ -52,8 +58,7 @@ class Trace:
 
     def asks_for(self, span):
         """The asks for the batch of a span that began during the trace."""
-        return [ask for ask in self.asks if all(ask["args"].get(key) == span["args"].get(key)
-                                                for key in ("job", "rank", "epoch", "position"))]
+        return self.asks.get(batch_of(span), [])
 
 
 def trace_command(c, seconds):

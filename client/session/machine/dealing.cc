@@ -160,7 +160,8 @@ bool Dealing::InReach(std::uint64_t step) const {
   if (step >= attach_.steps().end() || step >= stock_.next() + kReach) return false;
   if (step < stock_.next() + stock_.window()) return true;
   if (!pace_.known() && step >= stock_.next() + first_reach_) return false;
-  return pace_.UsuallyNeededIn(step - stock_.next(), now_) <= soonest_ + kReachSeconds;
+  return pace_.UsuallyNeededIn(step - stock_.next(), now_) <=
+         soonest_ + std::max(kReachSeconds, median_seconds_.value_or(0));
 }
 
 bool Dealing::InTime(const Member& member, std::uint64_t step) const {

@@ -316,7 +316,7 @@ std::vector<ScalingBar> LargeBars() {
     bars.push_back({fmt::format("256 workers, 64 consumers{}, batches of 15 s",
                                 together ? " that step together" : ""),
                     0.9, [=] {
-                      FleetSetup setup = Of(256, 64, 15, 4);
+                      FleetSetup setup = Of(256, 64, 15, together ? 33 : 4);
                       if (!together) std::swap(setup.jobs, setup.ranks);
                       return Steady(setup, 10, 20);
                     }});
