@@ -287,11 +287,12 @@ def connections_are_reset(run):
         down = max(before, key=lambda proxy: proxy.down.passed - before[proxy]).down
         began = time.monotonic()
         down.corrupt = 0.2
-        wait_for(lambda: down.corrupted >= 5 or time.monotonic() > began + 5, "")
+        # Little may come from this worker once the consumer knows that its data are damaged.
+        wait_for(lambda: down.corrupted >= 5 or down.corrupted and time.monotonic() > began + 5,
+                 "no bit was changed")
         time.sleep(2)
         down.corrupt = 0
         consumer.wait_for_more(100)
-        check(down.corrupted > 0, "no bit was changed")
         run.note("bits changed", down.corrupted, "")
         run.within("longest stall with changed bits", consumer.stall(began), 3)
         c.stop(consumer)

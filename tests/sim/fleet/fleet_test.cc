@@ -178,7 +178,7 @@ TEST_CASE(
   const std::uint32_t changes = autoscaler.changes();
   const std::uint32_t turns = autoscaler.turns();
   fleet.SetStep(milliseconds(400));
-  fleet.Run(seconds(430));
+  fleet.Run(seconds(520));
   const Figures more = Pass(fleet, seconds(40), "twice the demand");
   CHECK(more.workers == more.desired);
   CHECK(more.desired >= 2 * 0.9 * few.desired);
