@@ -199,7 +199,7 @@ millrace_module(source server/source
   HOT keyed_order.cc ranked_bitmap.cc)
 
 millrace_floor(server/plan server/kinds/coq server/kinds/graph server/kinds/records
-  server/kinds/python)
+  server/kinds/tokens server/kinds/python)
 
 # --- Plans ---------------------------------------------------------------------------------------
 # The facts of a plan, which travel and are kept. Machines have them, too.
@@ -317,6 +317,12 @@ millrace_module(kind_records server/kinds/records
           records_index records_generator
   LIBRARIES fmt::fmt
   HOT record_rows.cc records_dataset.cc records_source.cc walked_groups.cc)
+
+# Files of tokens, and the index of sequences beside them.
+millrace_module(tokens_format server/kinds/tokens/format
+  MODULES base files
+  LIBRARIES fmt::fmt
+  HOT token_copy.cc)
 
 # A plugin, or a folder that a plugin reads, as a dataset.
 millrace_module(kind_python server/kinds/python
