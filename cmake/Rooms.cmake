@@ -324,6 +324,11 @@ millrace_module(tokens_format server/kinds/tokens/format
   LIBRARIES fmt::fmt
   HOT token_copy.cc)
 
+# The index of a dataset of tokens.
+millrace_module(tokens_index server/kinds/tokens/index
+  MODULES base system files source tokens_format
+  LIBRARIES fmt::fmt Threads::Threads)
+
 # A plugin, or a folder that a plugin reads, as a dataset.
 millrace_module(kind_python server/kinds/python
   MODULES base parameters system tensor batch_layout batch files plugin_files plugin_reply
