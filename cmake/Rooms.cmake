@@ -329,6 +329,11 @@ millrace_module(tokens_index server/kinds/tokens/index
   MODULES base system files source tokens_format
   LIBRARIES fmt::fmt Threads::Threads)
 
+# Generates datasets of tokens.
+millrace_module(tokens_generator server/kinds/tokens/generator
+  MODULES base parameters math files source tokens_format
+  LIBRARIES fmt::fmt)
+
 # A plugin, or a folder that a plugin reads, as a dataset.
 millrace_module(kind_python server/kinds/python
   MODULES base parameters system tensor batch_layout batch files plugin_files plugin_reply
