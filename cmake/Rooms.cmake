@@ -199,7 +199,7 @@ millrace_module(source server/source
   HOT keyed_order.cc ranked_bitmap.cc)
 
 millrace_floor(server/plan server/kinds/coq server/kinds/graph server/kinds/records
-  server/kinds/python)
+  server/kinds/tokens server/kinds/python)
 
 # --- Plans ---------------------------------------------------------------------------------------
 # The facts of a plan, which travel and are kept. Machines have them, too.
@@ -318,6 +318,29 @@ millrace_module(kind_records server/kinds/records
   LIBRARIES fmt::fmt
   HOT record_rows.cc records_dataset.cc records_source.cc walked_groups.cc)
 
+# Files of tokens, and the index of sequences beside them.
+millrace_module(tokens_format server/kinds/tokens/format
+  MODULES base files
+  LIBRARIES fmt::fmt
+  HOT token_copy.cc)
+
+# The index of a dataset of tokens.
+millrace_module(tokens_index server/kinds/tokens/index
+  MODULES base system files source tokens_format
+  LIBRARIES fmt::fmt Threads::Threads)
+
+# Generates datasets of tokens.
+millrace_module(tokens_generator server/kinds/tokens/generator
+  MODULES base parameters math files source tokens_format
+  LIBRARIES fmt::fmt)
+
+# Datasets of tokens.
+millrace_module(kind_tokens server/kinds/tokens
+  MODULES base parameters json system batch_layout batch files source tokens_format tokens_index
+          tokens_generator
+  LIBRARIES fmt::fmt
+  HOT marked_documents.cc token_documents.cc tokens_source.cc)
+
 # A plugin, or a folder that a plugin reads, as a dataset.
 millrace_module(kind_python server/kinds/python
   MODULES base parameters system tensor batch_layout batch files plugin_files plugin_reply
@@ -329,7 +352,7 @@ millrace_floor(server/catalog server/dispatcher server/worker)
 
 # The product's kinds of datasets, a line each, and their stages joined to those of plans.
 millrace_module(catalog server/catalog
-  MODULES base plugin source plan kind_coq kind_graph kind_records kind_python)
+  MODULES base plugin source plan kind_coq kind_graph kind_records kind_tokens kind_python)
 
 # The dispatcher's facts and decisions, and the dispatcher on a network.
 millrace_module(dispatcher_machine server/dispatcher/machine MACHINE

@@ -6,15 +6,18 @@
 #include "server/kinds/graph/graph_kind.h"
 #include "server/kinds/python/python_kind.h"
 #include "server/kinds/records/records_kind.h"
+#include "server/kinds/tokens/tokens_kind.h"
 #include "server/plan/stage_table.h"
 
 namespace millrace {
 
-// One line for each kind. A folder is of the first kind that recognises it.
+// One line for each kind. A folder is of the first kind that recognises it; so tokens come before
+// Coq, whose files end in .bin too.
 DatasetKinds ProductKinds(std::shared_ptr<PluginRegistry> plugins) {
   return DatasetKinds({
       MakeGraphKind(),
       MakeRecordsKind(),
+      MakeTokensKind(),
       MakeCoqKind(),
       MakePythonKind(std::move(plugins)),
   });

@@ -1,14 +1,16 @@
-#include "common/base/utf8.h"
-#include "common/system/errno_status.h"
 #include "server/files/dataset_files.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <system_error>
 
 #include <unistd.h>
 
 #include <fmt/core.h>
+
+#include "common/base/utf8.h"
+#include "common/system/errno_status.h"
 
 namespace millrace {
 namespace {
@@ -84,12 +86,13 @@ class Lister {
   DatasetListing listing_;
 };
 
-void SortByName(DatasetListing& listing) {
+/// Orders the good files by their names.
+template <class Less>
+void SortBy(const Less& less, DatasetListing& listing) {
   std::vector<std::size_t> order(listing.names.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return NameLess(listing.names[a], listing.names[b]);
-  });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return less(listing.names[a], listing.names[b]); });
   DatasetListing sorted;
   for (const std::size_t i : order) {
     sorted.names.push_back(std::move(listing.names[i]));
@@ -161,7 +164,13 @@ Result<DatasetListing> ListDataset(const fs::path& dir, IsDataFile is_data, std:
     return InvalidArgument(
         fmt::format("no {} below {}{}; give the folder of a dataset", what, dir.string(), unseen));
   }
-  SortByName(listing);
+  SortBy(NameLess, listing);
+  return listing;
+}
+
+DatasetListing OrderedByBytes(DatasetListing listing) {
+  SortBy(std::less<>(), listing);
+  listing.linked_folders.clear();
   return listing;
 }
 

@@ -63,6 +63,9 @@ bool HasDatasetFile(const std::filesystem::path& dir, IsDataFile is_data = IsBin
 Result<DatasetListing> ListDataset(const std::filesystem::path& dir, IsDataFile is_data = IsBinFile,
                                    std::string_view what = "*.bin file");
 
+/// The same listing without links, its good files ordered by the bytes of their names.
+DatasetListing OrderedByBytes(DatasetListing listing);
+
 /// Lines that name the links to folders below a dataset's folder, for people; empty if there are no
 /// links.
 std::string DescribeLinkedFolders(const std::filesystem::path& dir);

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <string>
+#include <system_error>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -58,6 +59,24 @@ Status ReadAt(const FileDescriptor& file, std::span<std::byte> bytes, std::uint6
     offset += static_cast<std::uint64_t>(n);
   }
   return OkStatus();
+}
+
+Status WriteWholeFile(const std::filesystem::path& path, const std::filesystem::path& temporary,
+                      std::span<const std::byte> bytes) {
+  const auto write = [&]() -> Status {
+    MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor file, ReplaceFile(temporary));
+    MILLRACE_RETURN_IF_ERROR(WriteAt(file, bytes, 0));
+    return SyncFile(file);
+  };
+  Status status = write();
+  std::error_code error;
+  if (status.ok()) {
+    std::filesystem::rename(temporary, path, error);
+    if (!error) return SyncFolder(path.has_parent_path() ? path.parent_path() : ".");
+    status = ErrnoStatus("cannot be renamed to " + path.string(), error.value());
+  }
+  std::filesystem::remove(temporary, error);
+  return status.WithContext(temporary.string());
 }
 
 Status SyncFile(const FileDescriptor& file) {

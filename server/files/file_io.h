@@ -32,6 +32,11 @@ Status WriteAt(const FileDescriptor& file, std::span<const std::byte> bytes, std
 /// Fills `bytes` from `offset` on. DataLoss if the file ends before.
 Status ReadAt(const FileDescriptor& file, std::span<std::byte> bytes, std::uint64_t offset);
 
+/// Writes a file that is whole or absent: `temporary`, in the same folder, is written, synced and
+/// renamed to `path`, and so replaces any file of that name. Messages name the file.
+Status WriteWholeFile(const std::filesystem::path& path, const std::filesystem::path& temporary,
+                      std::span<const std::byte> bytes);
+
 /// fsync of a file, or of the folder with this path.
 Status SyncFile(const FileDescriptor& file);
 Status SyncFolder(const std::filesystem::path& folder);

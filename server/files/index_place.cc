@@ -25,6 +25,14 @@ namespace fs = std::filesystem;
 constexpr std::chrono::milliseconds kLockPatience(50);
 constexpr std::uint64_t kAsksBetweenWords = 1200;  // one minute
 
+/// The folder of a dataset in the cache; empty if there is none.
+fs::path CachedPlace(const fs::path& dir, const fs::path& cache_dir) {
+  const fs::path cache = cache_dir.empty() ? DefaultCacheDir() : cache_dir;
+  std::error_code error;
+  const fs::path real = fs::canonical(dir, error);
+  return cache.empty() || error ? fs::path() : cache / Xxh3(real.string()).ToHex();
+}
+
 Status LockFile(const FileDescriptor& file, const fs::path& dir, const fs::path& place,
                 const std::stop_token& stop, Logger& logger) {
   if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return OkStatus();
@@ -53,13 +61,21 @@ std::vector<fs::path> IndexPlaces(const fs::path& dir, const fs::path& index_fil
                                   const fs::path& cache_dir) {
   if (!index_file.empty()) return {index_file};
   std::vector<fs::path> places = {dir / kIndexFileName};
-  const fs::path cache = cache_dir.empty() ? DefaultCacheDir() : cache_dir;
-  std::error_code error;
-  const fs::path real = fs::canonical(dir, error);
-  if (!cache.empty() && !error) {
-    places.push_back(cache / Xxh3(real.string()).ToHex() / "index");
-  }
+  const fs::path cached = CachedPlace(dir, cache_dir);
+  if (!cached.empty()) places.push_back(cached / "index");
   return places;
+}
+
+std::vector<fs::path> ColumnFolders(const fs::path& dir, const fs::path& index_file,
+                                    const fs::path& cache_dir) {
+  if (!index_file.empty()) {
+    fs::path beside = index_file;
+    return {beside += ".columns"};
+  }
+  std::vector<fs::path> folders = {dir / ".millrace.columns"};
+  const fs::path cached = CachedPlace(dir, cache_dir);
+  if (!cached.empty()) folders.push_back(cached / "columns");
+  return folders;
 }
 
 Status CheckReplaceableIndex(const fs::path& file, std::string_view magic) {

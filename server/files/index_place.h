@@ -30,6 +30,12 @@ std::vector<std::filesystem::path> IndexPlaces(const std::filesystem::path& dir,
                                                const std::filesystem::path& index_file,
                                                const std::filesystem::path& cache_dir);
 
+/// The folders that may hold the measured columns of a dataset, the first writable one of which
+/// gets them: beside its index. Arguments as of IndexPlaces.
+std::vector<std::filesystem::path> ColumnFolders(const std::filesystem::path& dir,
+                                                 const std::filesystem::path& index_file,
+                                                 const std::filesystem::path& cache_dir);
+
 /// Refuses to overwrite a file that is no index, because a mistyped name must not destroy a file.
 /// InvalidArgument. `magic`: the first bytes of indexes.
 Status CheckReplaceableIndex(const std::filesystem::path& file, std::string_view magic);

@@ -8,6 +8,23 @@
 
 namespace millrace {
 
+Digest128 DigestOfFiles(std::string_view first, std::span<const IndexedFile> files) {
+  Xxh3Stream stream;
+  const auto add = [&stream](const void* data, std::size_t size) {
+    stream.Update({static_cast<const std::byte*>(data), size});
+  };
+  add(first.data(), first.size());
+  for (const IndexedFile& file : files) {
+    const auto name_bytes = static_cast<std::uint32_t>(file.name.size());
+    const std::string digest = file.digest.ToBytes();
+    add(&name_bytes, sizeof(name_bytes));
+    add(file.name.data(), name_bytes);
+    add(&file.size, sizeof(file.size));
+    add(digest.data(), digest.size());
+  }
+  return stream.Finish();
+}
+
 std::string DifferenceFromIndex(const std::filesystem::path& path, std::uint64_t size,
                                 const Digest128& digest) {
   const Result<FileIdentity> identity = IdentifyFile(path);

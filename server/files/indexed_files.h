@@ -11,13 +11,16 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/system/mutex.h"
+#include "server/files/dataset_files.h"
 #include "server/files/file_watch.h"
 #include "server/files/mapped_file.h"
 
@@ -32,6 +35,16 @@ struct IndexedFile {
   /// host.
   std::optional<FileIdentity> identity;
 };
+
+/// A bad file that an index leaves out.
+struct OmittedFile {
+  BadFile file;
+  std::optional<FileIdentity> identity;  // nullopt if the file could not be examined
+};
+
+/// Names, sizes and contents of files, in their order, after `first`, the beginning of what is
+/// hashed.
+Digest128 DigestOfFiles(std::string_view first, std::span<const IndexedFile> files);
 
 /// How a file differs from what was indexed, for people; empty if it does not.
 std::string DifferenceFromIndex(const std::filesystem::path& path, std::uint64_t size,

@@ -9,6 +9,7 @@
 #include "common/base/suggestion.h"
 #include "server/files/cache_dir.h"
 #include "server/files/damaged_files.h"
+#include "server/files/index_place.h"
 #include "server/plan/mix/mixed_source.h"
 #include "server/plan/pipeline_parts.h"
 #include "server/plan/plan_library.h"
@@ -51,21 +52,6 @@ Status CheckExcludedFiles(const std::vector<std::string>& excluded, const Datase
         Escaped(name), meant));
   }
   return OkStatus();
-}
-
-/// The folders that may hold the measured columns of a dataset: beside its index.
-std::vector<std::filesystem::path> ColumnFolders(const DatasetLocation& location,
-                                                 const std::filesystem::path& cache_dir) {
-  if (!location.index_file.empty()) {
-    std::filesystem::path beside = location.index_file;
-    return {beside += ".columns"};
-  }
-  std::vector<std::filesystem::path> folders = {location.dir / ".millrace.columns"};
-  const std::filesystem::path cache = cache_dir.empty() ? DefaultCacheDir() : cache_dir;
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(location.dir, error);
-  if (!cache.empty() && !error) folders.push_back(cache / Xxh3(real.string()).ToHex() / "columns");
-  return folders;
 }
 
 }  // namespace
@@ -126,7 +112,10 @@ std::vector<std::string> PlanLibrary::MissingPlugins(const Pipeline& pipeline) c
 std::vector<std::filesystem::path> PlanLibrary::ColumnFoldersOf(
     const std::string& dataset_id) const {
   const Result<std::shared_ptr<Entry>> entry = Find(dataset_id);
-  if (entry.ok()) return ColumnFolders((*entry)->location, options_.cache_dir);
+  if (entry.ok()) {
+    const DatasetLocation& location = (*entry)->location;
+    return ColumnFolders(location.dir, location.index_file, options_.cache_dir);
+  }
   const std::filesystem::path cache =
       options_.cache_dir.empty() ? DefaultCacheDir() : options_.cache_dir;
   if (cache.empty()) return {};

@@ -20,26 +20,6 @@ namespace {
 constexpr std::array<std::string_view, 4> kTakenNames = {kExampleIdTensor, "branch", "chunk",
                                                          "graph"};
 
-TensorSpec ExampleIds(std::uint64_t examples) {
-  TensorSpec spec;
-  spec.path = kExampleIdTensor;
-  spec.kind = TensorKind::kDense;
-  spec.dimension = "batch";
-  spec.max = examples == 0 ? 0 : examples - 1;
-  spec.dtype = NarrowestDType(0, spec.max);
-  return spec;
-}
-
-TensorSpec SplitsOf(const std::string& name) {
-  TensorSpec spec;
-  spec.path = name;
-  spec.kind = TensorKind::kSplits;
-  spec.dtype = DType::kUint32;
-  spec.dimension = "batch+1";
-  spec.max = std::numeric_limits<std::uint32_t>::max();
-  return spec;
-}
-
 /// How many bytes each text of a list has.
 TensorSpec LengthsSpecOf(const std::string& texts) {
   TensorSpec spec;
@@ -70,6 +50,26 @@ TensorSpec SpecOf(const DeclaredTensor& tensor) {
 }
 
 }  // namespace
+
+TensorSpec DeclaredIds(std::uint64_t examples) {
+  TensorSpec spec;
+  spec.path = kExampleIdTensor;
+  spec.kind = TensorKind::kDense;
+  spec.dimension = "batch";
+  spec.max = examples == 0 ? 0 : examples - 1;
+  spec.dtype = NarrowestDType(0, spec.max);
+  return spec;
+}
+
+TensorSpec DeclaredSplits(const std::string& name) {
+  TensorSpec spec;
+  spec.path = name;
+  spec.kind = TensorKind::kSplits;
+  spec.dtype = DType::kUint32;
+  spec.dimension = "batch+1";
+  spec.max = std::numeric_limits<std::uint32_t>::max();
+  return spec;
+}
 
 Status CheckDeclaredName(std::string_view name) {
   if (!IsTensorWord(name)) {
@@ -107,12 +107,12 @@ Result<std::vector<std::size_t>> AppendDeclared(std::span<const DeclaredTensor> 
     const std::string splits = spec.splits;
     numbers.push_back(specs.size());
     MILLRACE_RETURN_IF_ERROR(add(std::move(spec), tensor.name));
-    if (!splits.empty()) MILLRACE_RETURN_IF_ERROR(add(SplitsOf(splits), tensor.name));
+    if (!splits.empty()) MILLRACE_RETURN_IF_ERROR(add(DeclaredSplits(splits), tensor.name));
     if (!tensor.texts) continue;
     TensorSpec lengths = LengthsSpecOf(tensor.name);
     const std::string splits_of_lengths = lengths.splits;
     MILLRACE_RETURN_IF_ERROR(add(std::move(lengths), tensor.name));
-    MILLRACE_RETURN_IF_ERROR(add(SplitsOf(splits_of_lengths), tensor.name));
+    MILLRACE_RETURN_IF_ERROR(add(DeclaredSplits(splits_of_lengths), tensor.name));
   }
   return numbers;
 }
@@ -120,7 +120,7 @@ Result<std::vector<std::size_t>> AppendDeclared(std::span<const DeclaredTensor> 
 Result<DeclaredTensors> DeclareTensors(std::span<const DeclaredTensor> declared,
                                        std::uint64_t examples) {
   DeclaredTensors all;
-  all.specs.push_back(ExampleIds(examples));
+  all.specs.push_back(DeclaredIds(examples));
   MILLRACE_ASSIGN_OR_RETURN(all.numbers, AppendDeclared(declared, all.specs));
   return all;
 }

@@ -25,6 +25,11 @@ struct DeclaredTensor {
 /// InvalidArgument if a source cannot have a tensor of this name. The message has the rule.
 Status CheckDeclaredName(std::string_view name);
 
+/// The ids of a source's examples. `examples`: their number, which bounds them.
+TensorSpec DeclaredIds(std::uint64_t examples);
+/// The splits of a ragged tensor.
+TensorSpec DeclaredSplits(const std::string& name);
+
 /// The tensors of batches.
 struct DeclaredTensors {
   /// First the ids of examples (kExampleIdTensor), then the declared tensors, in their order. A

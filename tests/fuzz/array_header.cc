@@ -1,5 +1,5 @@
 // Headers of arrays' files: .npy, and safetensors. What a header says has to lie in the file.
-#include "server/kinds/graph/format/npy_header.h"
+#include "server/files/npy_header.h"
 
 #include <algorithm>
 #include <optional>

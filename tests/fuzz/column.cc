@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "common/base/hash.h"
-#include "server/plan/columns/column_file.h"
 #include "server/plan/columns/column_record.h"
+#include "server/source/column_file.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -3,7 +3,7 @@
 recorded_digests/ has
 
   NAME.yaml    a pipeline; its first line says what it is there for, and the beginning of its name
-               which test reads it: proofs, graph, order, records, tensors, mix or plugin
+               which test reads it: proofs, graph, order, records, tokens, tensors, mix or plugin
   digests.txt  what was recorded: of each dataset its digest; of each pipeline the digest of its
                payloads (the lines of `millrace digest`, which have the hash and the examples of
                each batch, of two epochs on two ranks, with a plugin of one), and that of its first
@@ -62,10 +62,14 @@ DATASETS = {
     "web": "--kind graph --model rmat --nodes 800 --edges 6000 --features 8 --classes 4 "
            "--rows target --seed 4",
     "boards": "--kind records --records 300 --files 3 --seed 5",
+    "words": "--kind tokens --documents 300 --files 3 --mean 20 --vocab 3000 --seed 6",
+    "letters": "--kind tokens --format raw --dtype int32 --documents 200 --files 2 --mean 12 --vocab 500 --seed 7",
     "texts": lambda folder, _: write_texts(folder),
     "earlier": lambda folder, data: write_earlier(folder, data.folder_of("proofs")),
     "numbers": lambda folder, _: write_numbers(folder),
 }
+# Kinds that are not found by looking at the folder.
+TOLD = {"numbers": "python:", "letters": "tokens:"}
 
 
 def write_texts(folder):
@@ -124,8 +128,7 @@ class Data:
         """What names the datasets and the plugin of a pipeline."""
         options = []
         for name in sorted(set(re.findall(r"\bdataset: (\w+)", pipeline.read_text()))):
-            kind = "python:" if name == "numbers" else ""
-            options += ["--dataset", f"{name}={kind}{self.folder_of(name)}"]
+            options += ["--dataset", f"{name}={TOLD.get(name, '')}{self.folder_of(name)}"]
         if uses_plugin(pipeline):
             if not self.plugin.exists():
                 os.environ["MILLRACE_PYTHON"] = numpy_python()
@@ -135,7 +138,7 @@ class Data:
 
     def digests(self):
         """The digest of each dataset that is known by its content."""
-        return {name: re.search(r"^digest +(\w+)", self.c.run("inspect", folder), re.M)[1]
+        return {name: re.search(r"^digest +(\w+)", self.c.run("inspect", f"{TOLD.get(name, '')}{folder}"), re.M)[1]
                 for name, folder in self.made.items() if name != "numbers"}
 
 
@@ -223,6 +226,10 @@ def test_payloads_in_every_order_are_as_recorded():
 
 def test_payloads_of_records_and_of_computed_tensors_are_as_recorded():
     compare("records-", "tensors-")
+
+
+def test_payloads_of_tokens_are_as_recorded():
+    compare("tokens-")
 
 
 def test_payloads_of_mixes_are_as_recorded():

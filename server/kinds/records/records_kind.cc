@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "server/files/index_place.h"
 #include "server/kinds/records/generator/records_generator.h"
 #include "server/kinds/records/index/records_index_store.h"
 #include "server/kinds/records/index/records_scan.h"
@@ -83,28 +82,13 @@ std::string DescribeRecords(const RecordsDataset& dataset) {
   if (index.files().size() > kListedFiles) {
     text += fmt::format("  and {} more\n", index.files().size() - kListedFiles);
   }
-  for (const LeftOutRecordsFile& file : index.left_out()) {
+  for (const OmittedFile& file : index.left_out()) {
     text += fmt::format("  left out: {}\n", file.file.ToString());
   }
   for (const std::string& name : OtherFiles(dataset.dir())) {
     text += fmt::format("  no records, by its name: {}\n", Escaped(name));
   }
   return text + DescribeLinkedFolders(dataset.dir());
-}
-
-/// An index from a time when all files were good. It is usable only if it has all files that are
-/// bad now.
-std::shared_ptr<const RecordsIndex> RecordsIndexOfBetterDays(const fs::path& dir,
-                                                             const DatasetOpenOptions& options,
-                                                             const std::vector<std::string>& bad) {
-  auto index = FindRecordsIndex(dir, options);
-  if (!index.ok()) return nullptr;
-  const auto& files = (*index)->files();
-  const bool knows_all = std::all_of(bad.begin(), bad.end(), [&](const std::string& name) {
-    return std::any_of(files.begin(), files.end(),
-                       [&](const RecordsFile& file) { return file.file.name == name; });
-  });
-  return knows_all ? *std::move(index) : nullptr;
 }
 
 class RecordsKind final : public DatasetKind {
@@ -132,7 +116,7 @@ class RecordsKind final : public DatasetKind {
       opened.bad_files = outcome.bad.size();
       usable = outcome.with_damage != nullptr
                    ? outcome.with_damage
-                   : RecordsIndexOfBetterDays(dir, options, opened.damaged);
+                   : IndexOfBetterDays<RecordsIndex>(dir, options, opened.damaged);
     }
     if (usable) opened.dataset = std::make_shared<const RecordsDataset>(dir, std::move(usable));
     return opened;
@@ -141,10 +125,7 @@ class RecordsKind final : public DatasetKind {
   Result<std::string> Index(const fs::path& dir, const DatasetOpenOptions& options) const override {
     RecordsIndexOutcome outcome;
     MILLRACE_ASSIGN_OR_RETURN(auto index, OpenOrBuildRecordsIndex(dir, options, outcome));
-    std::string text = fmt::format("index            {}\n", outcome.file.string());
-    text += outcome.built ? fmt::format("built            in {:.2f} s, {} of {} files as before\n",
-                                        outcome.seconds, outcome.unchanged, index->files().size())
-                          : std::string("fits             as it is\n");
+    const std::string text = DescribeBuilding(outcome, index->files().size());
     return text + DescribeRecords(RecordsDataset(dir, std::move(index)));
   }
 
@@ -160,22 +141,13 @@ class RecordsKind final : public DatasetKind {
                              const DatasetOpenOptions& options) const override {
     MILLRACE_ASSIGN_OR_RETURN(const auto index, FindRecordsIndex(dir, options));
     MILLRACE_RETURN_IF_ERROR(VerifyRecords(dir, *index, options));
-    std::string text = fmt::format("{} files, {} bytes: all as indexed\ndigest {}\n",
-                                   index->files().size(), BytesOf(*index), index->digest().ToHex());
-    if (!index->left_out().empty()) {
-      text += fmt::format("{} files left out of the index\n", index->left_out().size());
-    }
-    return text;
+    return DescribeVerified(index->files().size(), BytesOf(*index), index->digest(),
+                            index->left_out().size());
   }
 
   Result<DatasetListing> FilesToWarm(const fs::path& dir) const override {
     MILLRACE_ASSIGN_OR_RETURN(DatasetListing listing, ListRecords(dir));
-    const Result<FileIdentity> index = IdentifyFile(dir / kIndexFileName);
-    if (index.ok()) {
-      listing.names.emplace_back(kIndexFileName);
-      listing.identities.push_back(*index);
-    }
-    return listing;
+    return WithIndex(dir, std::move(listing));
   }
 
   std::vector<Parameter> generate_parameters() const override {

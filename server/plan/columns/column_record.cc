@@ -4,7 +4,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/protocol_limits.h"
-#include "server/plan/columns/column_bytes.h"
+#include "server/files/number_bytes.h"
 
 namespace millrace {
 namespace {

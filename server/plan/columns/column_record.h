@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "server/plan/columns/measured_values.h"
+#include "server/source/measured_values.h"
 
 namespace millrace {
 

@@ -7,8 +7,8 @@
 
 #include "common/base/log.h"
 #include "common/base/result.h"
-#include "server/plan/columns/column_file.h"
 #include "server/plan/columns/column_provider.h"
+#include "server/source/column_file.h"
 
 namespace millrace {
 

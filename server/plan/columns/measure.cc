@@ -8,7 +8,7 @@
 
 #include "common/batch/batch.h"
 #include "common/tensor/tensor_word.h"
-#include "server/plan/columns/measured_values.h"
+#include "server/source/measured_values.h"
 
 namespace millrace {
 namespace {

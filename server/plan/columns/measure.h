@@ -13,7 +13,7 @@
 #include "common/base/result.h"
 #include "common/batch/arena.h"
 #include "common/batch/batch_writer.h"
-#include "server/plan/columns/measured_values.h"
+#include "server/source/measured_values.h"
 #include "server/source/source.h"
 
 namespace millrace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/plan/columns/measured_values.h"
+#include "server/source/measured_values.h"
 #include "server/source/source.h"
 
 namespace millrace {

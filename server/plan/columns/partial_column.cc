@@ -12,7 +12,7 @@
 #include <fmt/core.h>
 
 #include "common/base/protocol_limits.h"
-#include "server/plan/columns/column_bytes.h"
+#include "server/files/number_bytes.h"
 #include "server/plan/columns/column_record.h"
 
 namespace millrace {

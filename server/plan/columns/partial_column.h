@@ -13,8 +13,8 @@
 #include "common/base/log.h"
 #include "common/base/result.h"
 #include "server/files/file_io.h"
-#include "server/plan/columns/column_file.h"
 #include "server/plan/columns/column_folders.h"
+#include "server/source/column_file.h"
 
 namespace millrace {
 

@@ -86,8 +86,11 @@ Status PipelineParser::FinishStages(const Chain& chain, const Origin& origin,
     MILLRACE_ASSIGN_OR_RETURN(
         StageConfig config,
         FinishStage(stage, state, origin, pipeline.source_, pipeline.unused_keys_));
-    // `name: value` without a value, such as null from an override, is no stage.
-    const bool nothing = stage.scalar && !config.params.is_set(stage.parameters.front().name);
+    // `name: value` without a value, such as null from an override, is no stage; nor is one that
+    // lacks what it requires, because the source does not use it.
+    const bool needs_first =
+        stage.scalar || (!stage.parameters.empty() && stage.parameters.front().required);
+    const bool nothing = needs_first && !config.params.is_set(stage.parameters.front().name);
     if (stage.optional && nothing) continue;
     for (const auto& [name, value] : state.params) {
       const std::string key = CanonicalKey(stage, *stage.Find(name));

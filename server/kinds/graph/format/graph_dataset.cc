@@ -9,8 +9,8 @@
 #include "common/base/hash.h"
 #include "server/files/file_identity.h"
 #include "server/files/mapped_file.h"
+#include "server/files/npy_header.h"
 #include "server/kinds/graph/format/graph_json.h"
-#include "server/kinds/graph/format/npy_header.h"
 
 namespace millrace {
 namespace {

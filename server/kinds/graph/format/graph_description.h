@@ -13,8 +13,8 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "server/files/array_type.h"
 #include "server/kinds/graph/format/array_names.h"
-#include "server/kinds/graph/format/array_type.h"
 
 namespace millrace {
 

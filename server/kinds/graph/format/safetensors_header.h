@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "server/kinds/graph/format/npy_header.h"
+#include "server/files/npy_header.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/system/errno_status.h"
-#include "server/kinds/graph/format/npy_header.h"
+#include "server/files/npy_header.h"
 
 namespace millrace {
 namespace {

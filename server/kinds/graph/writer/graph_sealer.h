@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "common/base/result.h"
+#include "server/files/npy_header.h"
 #include "server/kinds/graph/format/graph_description.h"
-#include "server/kinds/graph/format/npy_header.h"
 
 namespace millrace {
 

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "common/base/hash.h"
-#include "common/system/errno_status.h"
 #include "millrace/v1/records_index.pb.h"
 #include "server/files/file_io.h"
 #include "server/kinds/records/format/record_framing.h"
@@ -40,23 +39,9 @@ std::uint64_t BeginOfOffsets(std::uint64_t description_bytes) {
   return (end + kOffsetBytes - 1) / kOffsetBytes * kOffsetBytes;
 }
 
-std::string DigestBytes(const Digest128& digest) {
-  std::string bytes(16, '\0');
-  for (int i = 0; i < 8; ++i) {
-    bytes[static_cast<std::size_t>(i)] = static_cast<char>(digest.high >> (56 - 8 * i));
-    bytes[static_cast<std::size_t>(8 + i)] = static_cast<char>(digest.low >> (56 - 8 * i));
-  }
-  return bytes;
-}
-
 std::optional<Digest128> DigestFrom(const std::string& bytes) {
-  if (bytes.size() != 16) return std::nullopt;
-  Digest128 digest;
-  for (std::size_t i = 0; i < 8; ++i) {
-    digest.high = digest.high << 8 | static_cast<unsigned char>(bytes[i]);
-    digest.low = digest.low << 8 | static_cast<unsigned char>(bytes[8 + i]);
-  }
-  return digest;
+  const Result<Digest128> digest = Digest128::FromBytes(bytes);
+  return digest.ok() ? std::optional(*digest) : std::nullopt;
 }
 
 void IdentityToProto(const FileIdentity& from, v1::RecordsFileIdentity& to) {
@@ -76,22 +61,22 @@ FileIdentity IdentityFrom(const v1::RecordsFileIdentity& from) {
 
 v1::RecordsIndex ToProto(const RecordsIndexContent& content) {
   v1::RecordsIndex proto;
-  proto.set_host(DigestBytes(HostId()));
+  proto.set_host(HostId().ToBytes());
   for (const RecordsFile& from : content.files) {
     v1::RecordsFile& to = *proto.add_files();
     to.set_name(from.file.name);
-    to.set_digest(DigestBytes(from.file.digest));
+    to.set_digest(from.file.digest.ToBytes());
     FileIdentity identity = from.file.identity.value_or(FileIdentity{});
     identity.size = from.file.size;
     IdentityToProto(identity, *to.mutable_identity());
     to.set_records(from.records);
     to.set_largest(from.largest);
     to.set_others(from.others);
-    if (from.frames) to.set_frames(DigestBytes(*from.frames));
+    if (from.frames) to.set_frames(from.frames->ToBytes());
     if (from.damage) {
       to.mutable_damage()->set_records(from.damage->count);
       to.mutable_damage()->set_first(from.damage->first);
-      to.mutable_damage()->set_content(DigestBytes(from.damage->content));
+      to.mutable_damage()->set_content(from.damage->content.ToBytes());
     }
     for (const FeatureCounts& feature : from.features) {
       v1::RecordsFeature& counts = *to.add_features();
@@ -101,7 +86,7 @@ v1::RecordsIndex ToProto(const RecordsIndexContent& content) {
       counts.set_integers(feature.integers);
     }
   }
-  for (const LeftOutRecordsFile& from : content.left_out) {
+  for (const OmittedFile& from : content.left_out) {
     v1::RecordsLeftOut& to = *proto.add_left_out();
     to.set_name(from.file.name);
     to.set_reason(from.file.reason);
@@ -143,7 +128,7 @@ std::optional<RecordsIndexContent> FromProto(const v1::RecordsIndex& proto, bool
     bytes += to.file.size;
   }
   for (const v1::RecordsLeftOut& from : proto.left_out()) {
-    LeftOutRecordsFile& to = content.left_out.emplace_back();
+    OmittedFile& to = content.left_out.emplace_back();
     to.file = {from.name(), from.reason()};
     if (same_host && from.has_identity()) to.identity = IdentityFrom(from.identity());
   }
@@ -151,19 +136,9 @@ std::optional<RecordsIndexContent> FromProto(const v1::RecordsIndex& proto, bool
 }
 
 Digest128 DigestOf(std::span<const RecordsFile> files) {
-  Xxh3Stream stream;
-  const auto add = [&stream](const void* data, std::size_t size) {
-    stream.Update({static_cast<const std::byte*>(data), size});
-  };
-  for (const RecordsFile& file : files) {
-    const auto name_bytes = static_cast<std::uint32_t>(file.file.name.size());
-    const std::string digest = DigestBytes(file.file.digest);
-    add(&name_bytes, sizeof(name_bytes));
-    add(file.file.name.data(), name_bytes);
-    add(&file.file.size, sizeof(file.file.size));
-    add(digest.data(), digest.size());
-  }
-  return stream.Finish();
+  std::vector<IndexedFile> indexed;
+  for (const RecordsFile& file : files) indexed.push_back(file.file);
+  return DigestOfFiles("", indexed);
 }
 
 /// Whether the kept offsets of a file can be those of its records: the first record is the first
@@ -228,7 +203,7 @@ Result<std::shared_ptr<const RecordsIndex>> RecordsIndex::Open(const std::filesy
     return damaged("is damaged");
   }
   const std::shared_ptr<RecordsIndex> index(new RecordsIndex());
-  index->same_host_ = proto.host() == DigestBytes(HostId());
+  index->same_host_ = proto.host() == HostId().ToBytes();
   auto content = FromProto(proto, index->same_host_);
   if (!content) return damaged("is damaged");
   index->content_ = *std::move(content);
@@ -286,21 +261,7 @@ Status RecordsIndex::Write(const std::filesystem::path& path, const RecordsIndex
   header.checksum = Xxh3_64(std::as_bytes(std::span(bytes).subspan(sizeof(header))));
   std::memcpy(bytes.data(), &header, sizeof(header));
 
-  const std::filesystem::path temporary = path.string() + ".tmp";
-  const auto write = [&]() -> Status {
-    MILLRACE_ASSIGN_OR_RETURN(const FileDescriptor file, ReplaceFile(temporary));
-    MILLRACE_RETURN_IF_ERROR(WriteAt(file, std::as_bytes(std::span(bytes)), 0));
-    return SyncFile(file);
-  };
-  Status status = write();
-  std::error_code error;
-  if (status.ok()) {
-    std::filesystem::rename(temporary, path, error);
-    if (!error) return SyncFolder(path.has_parent_path() ? path.parent_path() : ".");
-    status = ErrnoStatus("cannot be renamed to " + path.string(), error.value());
-  }
-  std::filesystem::remove(temporary, error);
-  return status.WithContext(temporary.string());
+  return WriteWholeFile(path, path.string() + ".tmp", std::as_bytes(std::span(bytes)));
 }
 
 std::uint64_t RecordsIndex::others() const {

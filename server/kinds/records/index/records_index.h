@@ -59,16 +59,10 @@ struct RecordsFile {
   std::optional<DamagedRecords> damage = {};
 };
 
-/// A bad file that an index leaves out.
-struct LeftOutRecordsFile {
-  BadFile file;
-  std::optional<FileIdentity> identity;  // nullopt if the file could not be examined
-};
-
 /// Everything in an index except the offsets.
 struct RecordsIndexContent {
   std::vector<RecordsFile> files;  // by the bytes of their names
-  std::vector<LeftOutRecordsFile> left_out;
+  std::vector<OmittedFile> left_out;
 };
 
 class RecordsIndex {
@@ -96,7 +90,7 @@ class RecordsIndex {
   RecordsIndex& operator=(const RecordsIndex&) = delete;
 
   const std::vector<RecordsFile>& files() const { return content_.files; }
-  const std::vector<LeftOutRecordsFile>& left_out() const { return content_.left_out; }
+  const std::vector<OmittedFile>& left_out() const { return content_.left_out; }
   /// Whether the identities of files were read on this host.
   bool same_host() const { return same_host_; }
   /// The features that occur in any file, by the bytes of their names.

@@ -1,10 +1,5 @@
 // Finds the index of a records dataset, checks whether it still fits the files, and builds it if
-// necessary. index_place.h says where it is.
-//
-// An index fits if it has the same files with the same sizes, inodes and times. Otherwise it is
-// built anew, but only files that are new or have changed are read as records: a file whose times
-// or inode alone differ is hashed, and if its content is the same, its entry in the index is taken
-// over.
+// necessary. server/source/index_store.h says when an index fits, and what is read to build one.
 //
 // A file with records whose data have a wrong checksum is bad, but it is in the index: pipelines
 // with `on_error: drop` read the others. If an earlier index had it with the same frames, it keeps
@@ -13,25 +8,18 @@
 // Free functions, thread-safe.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "common/base/result.h"
 #include "server/kinds/records/index/records_index.h"
 #include "server/source/dataset_kind.h"
+#include "server/source/index_store.h"
 
 namespace millrace {
 
 /// A report of the work.
-struct RecordsIndexOutcome {
-  std::filesystem::path file;
-  bool built = false;             // false: the index was found as it was
-  std::uint64_t unchanged = 0;    // files that were taken over from an older index
-  double seconds = 0;             // of building
-  std::vector<BadFile> bad = {};  // files that are bad, if there is an error
+struct RecordsIndexOutcome : IndexOutcome {
   /// The index, if only data of records are bad.
   std::shared_ptr<const RecordsIndex> with_damage = nullptr;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -101,17 +100,7 @@ Result<DatasetListing> ListRecords(const std::filesystem::path& dir) {
         "last whole shard ({} has its arguments), or remove the folder",
         journal.parent_path().string(), kUnfinishedImport));
   }
-  std::vector<std::size_t> order(listing.names.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return listing.names[a] < listing.names[b]; });
-  DatasetListing sorted;
-  for (const std::size_t i : order) {
-    sorted.names.push_back(std::move(listing.names[i]));
-    sorted.identities.push_back(listing.identities[i]);
-  }
-  sorted.bad = std::move(listing.bad);
-  return sorted;
+  return OrderedByBytes(std::move(listing));
 }
 
 std::string DescribeFault(std::uint64_t record, RecordFault fault) {

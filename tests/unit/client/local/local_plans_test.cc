@@ -37,7 +37,7 @@ TEST_CASE("a folder may have its kind before it", "[local]") {
   CHECK((*told.OpenDataset())->kind() == "coq");
   CHECK(OpenStatus({.kinds = ProductKinds(), .folders = {{"", "tree:/a"}}}) ==
         InvalidArgument("there is no kind of dataset 'tree': expected one of graph, "
-                        "records, coq, python"));
+                        "records, tokens, coq, python"));
 }
 
 TEST_CASE("a dataset whose folder is given twice is refused", "[local]") {

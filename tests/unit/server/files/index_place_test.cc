@@ -34,6 +34,16 @@ TEST_CASE("an index lies in its folder, else in the cache under the digest of th
   CHECK(IndexPlaces(dir / "data", "/x/y", cache.path()) == std::vector<fs::path>{"/x/y"});
 }
 
+TEST_CASE("columns lie beside the index, wherever that is", "[index_place]") {
+  const TempDir dir;
+  const TempDir cache;
+  const std::string digest = Xxh3(dir.path().string()).ToHex();
+  CHECK(ColumnFolders(dir.path(), {}, cache.path()) ==
+        std::vector<fs::path>{dir / ".millrace.columns", cache / digest / "columns"});
+  CHECK(ColumnFolders(dir / "gone", {}, cache.path()).size() == 1);
+  CHECK(ColumnFolders(dir.path(), "/x/y", cache.path()) == std::vector<fs::path>{"/x/y.columns"});
+}
+
 TEST_CASE("only an index, or an empty file, is overwritten by an index", "[index_place]") {
   const TempDir dir;
   CHECK(CheckReplaceableIndex(dir / "none", kMagic).ok());

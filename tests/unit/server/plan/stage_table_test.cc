@@ -123,8 +123,7 @@ class ListKind final : public DatasetKind {
       {{.name = "members",
         .help = "one a member of a list",
         .make = MakeNone,
-        .argument =
-            Parameter{.name = "", .types = {ParamType::kText}, .help = "name of the list"},
+        .argument = Parameter{.name = "", .types = {ParamType::kText}, .help = "name of the list"},
         .defaults = {{"edges.add_self_edges", false}},
         .has_graphs = true}});
 };
@@ -146,8 +145,8 @@ TEST_CASE("a kind brings its sources to the table, and other kinds' keys mean no
   CHECK(pipeline.source() == "members");
   CHECK(pipeline.unused_keys() == std::vector<std::string>{"filter.restrict_to_spine"});
   CHECK(ErrorOf(ListYaml("members"))
-            .find("expected one of roots, graphs, records, proof_states, definitions, python") !=
-        std::string::npos);
+            .find("expected one of roots, graphs, records, tokens, proof_states, definitions, "
+                  "python") != std::string::npos);
 }
 
 TEST_CASE("a source may have an argument, which is part of the digest", "[stage]") {
@@ -189,9 +188,11 @@ TEST_CASE("the long form of a source without an argument is the short form", "[s
   CHECK(ErrorOf(ListYaml("{proof_states: {}, definitions: {}}")) ==
         "p.yaml:3:28: source: expected a name, or a map with one name, got definitions beside "
         "proof_states");
-  CHECK(ErrorOf(ListYaml("{proofs: {}}"))
-            .find("p.yaml:3:10: source: expected one of roots, graphs, records, proof_states, "
-                  "definitions, python") == 0);
+  CHECK(
+      ErrorOf(ListYaml("{proofs: {}}"))
+          .find(
+              "p.yaml:3:10: source: expected one of roots, graphs, records, tokens, proof_states, "
+              "definitions, python") == 0);
 }
 
 TEST_CASE("a source whose argument is missing says how to write it", "[stage]") {

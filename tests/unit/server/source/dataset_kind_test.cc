@@ -57,7 +57,7 @@ TEST_CASE("a kind that is told goes before what the folder looks like", "[kinds]
 TEST_CASE("an unknown kind is refused with the known ones", "[kinds]") {
   CHECK(KindOf("/", "tree") ==
         "there is no kind of dataset 'tree': expected one of marked, graph, "
-        "records, coq, python");
+        "records, tokens, coq, python");
 }
 
 TEST_CASE("a folder of no kind is refused with what was looked for", "[kinds]") {
@@ -67,7 +67,8 @@ TEST_CASE("a folder of no kind is refused with what was looked for", "[kinds]") 
         dir.path().string() +
             " holds no dataset: no file MARK (marked), no file graph.json "
             "(graph), no *tfrecord* or *-NNNNN-of-NNNNN file below it "
-            "(records), no *.bin file below it (coq), no folder written "
+            "(records), no *.idx file below it that begins with MMIDIDX (tokens), no *.bin file "
+            "below it (coq), no folder written "
             "python:DIR, which a plugin reads (python); give the folder of a dataset");
 }
 

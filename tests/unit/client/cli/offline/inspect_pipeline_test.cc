@@ -79,7 +79,9 @@ TEST_CASE("inspect prints help and default of every parameter, also of an added 
     }
   }
   CHECK(Has(text, "one of bfs, dfs; default bfs\n"));
-  CHECK(Has(text, "one of roots, graphs, records, proof_states, definitions, python; required\n"));
+  CHECK(
+      Has(text,
+          "one of roots, graphs, records, tokens, proof_states, definitions, python; required\n"));
   CHECK(Has(text, "test_every (runs in the plan, version 1): "));
 }
 

@@ -11,9 +11,9 @@
 
 #include "common/batch/batch.h"
 #include "server/catalog/product_kinds.h"
-#include "server/plan/columns/column_file.h"
 #include "server/plan/columns/column_provider.h"
 #include "server/plan/plan_library.h"
+#include "server/source/column_file.h"
 #include "server/source/order_parts.h"
 #include "tests/support/csr_source.h"
 #include "tests/support/dataset_fixture.h"

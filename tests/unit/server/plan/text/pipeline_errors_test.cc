@@ -23,7 +23,8 @@ TEST_CASE("a bad value names the key, what is allowed and what was found", "[pip
         "p.yaml:5:30: closure.max_subgraph_size: expected an integer from 1 to 1048576, got '0'");
   CHECK(ErrorOf(Minimal("closure: {max_subgraph_size: 1048577}\n")).starts_with("p.yaml:5:30:"));
   CHECK(ErrorOf("millrace: 1\ndataset: d\nsource: proofstates\nbatch: {size: 8}\n") ==
-        "p.yaml:3:9: source: expected one of roots, graphs, records, proof_states, definitions, "
+        "p.yaml:3:9: source: expected one of roots, graphs, records, tokens, proof_states, "
+        "definitions, "
         "python, got "
         "'proofstates' (did you "
         "mean proof_states?)");
@@ -113,7 +114,7 @@ TEST_CASE("a missing key is named with what it takes", "[pipeline]") {
   CHECK(ErrorOf("millrace: 1\nsource: definitions\nbatch: {size: 8}\n") ==
         "p.yaml:1:1: the key dataset is missing; expected a dataset id");
   CHECK(ErrorOf("millrace: 1\ndataset: d\nbatch: {size: 8}\n") ==
-        "p.yaml:1:1: the key source is missing; expected one of roots, graphs, records, "
+        "p.yaml:1:1: the key source is missing; expected one of roots, graphs, records, tokens, "
         "proof_states, "
         "definitions, python");
   CHECK(ErrorOf("") ==

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "server/kinds/graph/format/npy_header.h"
+#include "server/files/npy_header.h"
 #include "tests/unit/server/kinds/graph/graph_folder.h"
 
 namespace millrace {

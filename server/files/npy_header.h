@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "server/kinds/graph/format/array_type.h"
+#include "server/files/array_type.h"
 
 namespace millrace {
 
@@ -28,6 +28,9 @@ Result<StoredArray> ReadNpyHeader(std::span<const std::byte> file);
 /// The header of a .npy file of version 1 with this type. bfloat16 is written as uint16. The values
 /// follow at once; the header's length is a multiple of 64. REQUIRES: CheckShape(type) is ok.
 std::string MakeNpyHeader(const ArrayType& type);
+
+/// numpy's name of a type, with the order of its bytes: "<u2", "|b1".
+std::string NpyTypeText(DType dtype);
 
 /// The type by which a .npy file holds values of `dtype`: uint16 for bfloat16, otherwise the same.
 DType NpyDType(DType dtype);

@@ -1,4 +1,4 @@
-#include "server/kinds/graph/format/npy_header.h"
+#include "server/files/npy_header.h"
 
 #include <catch2/catch.hpp>
 
@@ -154,6 +154,14 @@ TEST_CASE("a header of version 2 is as long as its four bytes say, and at most 6
   for (const std::size_t more : {1UL << 8, 1UL << 16, 1UL << 24}) {
     CHECK_THAT(NpyError(file(100, 100 + more)), Contains("but only 100 follow"));
   }
+}
+
+TEST_CASE("types have the names that numpy gives them", "[npy]") {
+  CHECK(NpyTypeText(DType::kUint16) == "<u2");
+  CHECK(NpyTypeText(DType::kFloat64) == "<f8");
+  CHECK(NpyTypeText(DType::kBool) == "|b1");
+  CHECK(NpyTypeText(DType::kInt8) == "|i1");
+  CHECK(NpyTypeText(DType::kBFloat16) == "<u2");
 }
 
 TEST_CASE("other versions of .npy are refused by number", "[npy]") {

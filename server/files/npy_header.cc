@@ -1,4 +1,4 @@
-#include "server/kinds/graph/format/npy_header.h"
+#include "server/files/npy_header.h"
 
 #include <array>
 #include <optional>
@@ -238,14 +238,18 @@ Result<StoredArray> ReadNpyHeader(std::span<const std::byte> file) {
   return array;
 }
 
-std::string MakeNpyHeader(const ArrayType& type) {
+std::string NpyTypeText(DType dtype) {
   std::string_view code;
   for (const TypeCode& known : kTypeCodes) {
-    if (known.dtype == NpyDType(type.dtype)) code = known.code;
+    if (known.dtype == NpyDType(dtype)) code = known.code;
   }
-  std::string dict = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': ({}{}), }}",
-                                 DTypeSize(type.dtype) == 1 ? '|' : '<', code,
-                                 fmt::join(type.shape, ", "), type.shape.size() == 1 ? "," : "");
+  return fmt::format("{}{}", DTypeSize(dtype) == 1 ? '|' : '<', code);
+}
+
+std::string MakeNpyHeader(const ArrayType& type) {
+  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+                                 NpyTypeText(type.dtype), fmt::join(type.shape, ", "),
+                                 type.shape.size() == 1 ? "," : "");
   constexpr std::size_t kBefore = 10;
   const std::size_t whole = (kBefore + dict.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
   dict.append(whole - kBefore - dict.size() - 1, ' ');

@@ -1,4 +1,4 @@
-#include "server/kinds/graph/format/array_type.h"
+#include "server/files/array_type.h"
 
 #include <limits>
 

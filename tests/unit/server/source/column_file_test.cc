@@ -1,4 +1,4 @@
-#include "server/plan/columns/column_file.h"
+#include "server/source/column_file.h"
 
 #include <catch2/catch.hpp>
 

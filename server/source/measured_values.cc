@@ -1,4 +1,4 @@
-#include "server/plan/columns/measured_values.h"
+#include "server/source/measured_values.h"
 
 #include <algorithm>
 #include <bit>

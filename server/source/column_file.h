@@ -12,7 +12,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "server/plan/columns/measured_values.h"
+#include "server/source/measured_values.h"
 
 namespace millrace {
 

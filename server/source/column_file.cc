@@ -1,4 +1,4 @@
-#include "server/plan/columns/column_file.h"
+#include "server/source/column_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 #include "common/base/hash.h"
 #include "server/files/file_io.h"
-#include "server/plan/columns/column_bytes.h"
+#include "server/files/number_bytes.h"
 
 namespace millrace {
 namespace {
@@ -122,17 +122,7 @@ Status WriteColumn(const std::filesystem::path& folder, const ColumnKey& key,
   }
   const std::filesystem::path path = folder / key.FileName();
   const std::filesystem::path temporary = folder / fmt::format("{}.{}", key.FileName(), ::getpid());
-  MILLRACE_ASSIGN_OR_RETURN(FileDescriptor file, ReplaceFile(temporary));
-  Status written = WriteAt(file, EncodeColumn(key, values), 0);
-  if (written.ok()) written = SyncFile(file);
-  file.Close();
-  if (written.ok()) {
-    std::filesystem::rename(temporary, path, error);
-    if (!error) return SyncFolder(folder);
-    written = Unavailable(error.message());
-  }
-  std::filesystem::remove(temporary, error);
-  return written.WithContext(path.string());
+  return WriteWholeFile(path, temporary, EncodeColumn(key, values));
 }
 
 Result<MeasuredValues> ReadColumn(const std::filesystem::path& folder, const ColumnKey& key) {
