@@ -232,7 +232,7 @@ millrace_module(plan_order server/plan/order
 millrace_module(plan_pack server/plan/pack
   MODULES base system
   LIBRARIES fmt::fmt Threads::Threads
-  HOT length_sums.cc packed_window.cc row_counter.cc window_packer.cc)
+  HOT concat_rows.cc length_sums.cc packed_window.cc row_counter.cc window_packer.cc)
 
 # The graph of tensors, cut at its transfer cut, and functions of plugins.
 millrace_module(plan_tensors server/plan/tensors
