@@ -41,13 +41,8 @@ const std::vector<SessionOption>& SessionOptionTable() {
       {TextParameter("pipeline", "the pipeline's YAML text"), &Options::pipeline},
       {TextParameter("pipeline_file", "the pipeline's YAML file"), &Options::pipeline_file},
       {TextParameter("variant", "variant of the pipeline"), &Options::variant, "--variant", "NAME"},
-      {{.name = "overrides",
-        .types = {ParamType::kTexts},
-        .help = "change one key of the pipeline, KEY=VALUE",
-        .may_be_empty = true},
-       &Options::overrides,
-       "--set",
-       "KEY=VALUE"},
+      {MayBeEmpty(TextsParameter("overrides", "change one key of the pipeline, KEY=VALUE")),
+       &Options::overrides, "--set", "KEY=VALUE"},
       {IntParameter("rank", "the rank that takes the batches, counted from 0", 0,
                     kMaxWorldSize - 1),
        &Options::rank},
@@ -118,12 +113,6 @@ Status SessionOption::Set(const ParamValue& value, SessionOptions& options) cons
   if (parameter.check) MILLRACE_RETURN_IF_ERROR(parameter.check(value));
   member.Set(value, options);
   return OkStatus();
-}
-
-Status SessionOption::SetText(const std::string& text, SessionOptions& options) const {
-  const Result<ParamValue> value = ParseText(parameter, text);
-  if (!value.ok()) return value.status().WithContext(parameter.name);
-  return Set(*value, options);
 }
 
 const SessionOption& FindSessionOption(std::string_view name) {

@@ -28,8 +28,6 @@ struct SessionOption {
   /// InvalidArgument "NAME: expected …, got …" if the parameter does not take the value; nothing
   /// changes then.
   Status Set(const ParamValue& value, SessionOptions& options) const;
-  /// The same for a text, as the command line gives it.
-  Status SetText(const std::string& text, SessionOptions& options) const;
 };
 
 const std::vector<SessionOption>& SessionOptionTable();

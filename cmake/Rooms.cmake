@@ -250,7 +250,7 @@ millrace_module(plan_mix server/plan/mix
 
 # Plans, and the stages that they are made of, one file each.
 millrace_module(plan server/plan
-  MODULES base system epoch tensor operations batch_layout batch operands proto convert
+  MODULES base parameters system epoch tensor operations batch_layout batch operands proto convert
           files sampling plugin source plan_facts plan_text plan_cache plan_columns plan_order
           plan_tensors plan_mix
   HOT plan.cc)
@@ -319,14 +319,14 @@ millrace_module(records_generator server/kinds/records/generator
 
 # Datasets of records.
 millrace_module(kind_records server/kinds/records
-  MODULES base json system tensor batch_layout batch files source records_format
+  MODULES base json parameters system tensor batch_layout batch files source records_format
           records_index records_generator
   LIBRARIES fmt::fmt
   HOT record_rows.cc records_dataset.cc records_source.cc walked_groups.cc)
 
 # A plugin, or a folder that a plugin reads, as a dataset.
 millrace_module(kind_python server/kinds/python
-  MODULES base system tensor batch_layout batch files plugin_files plugin_reply
+  MODULES base parameters system tensor batch_layout batch files plugin_files plugin_reply
           plugin_process plugin source
   LIBRARIES fmt::fmt)
 

@@ -73,14 +73,18 @@ enum class Metric : std::size_t {
 
 enum class MetricType : std::uint8_t { kCounter, kGauge, kHistogram };
 
+/// The processes that have a metric.
+enum class MetricOwner : std::uint8_t { kDispatcher, kWorker, kBoth };
+
 /// One row of the table of metrics.
 struct MetricSpec {
+  bool of_dispatcher() const { return owner != MetricOwner::kWorker; }
+  bool of_worker() const { return owner != MetricOwner::kDispatcher; }
+
   Metric metric;
   std::string name;
   MetricType type;
-  // Whether dispatchers and workers have the metric.
-  bool of_dispatcher;
-  bool of_worker;
+  MetricOwner owner;
   std::vector<std::string> labels;
   std::string help;
 };

@@ -57,7 +57,6 @@ enum class Mutant : std::uint8_t {
   kTwinsIgnored,            // a step goes elsewhere though a worker has it for a twin
   kBothTwinsMove,           // of two twins, each moves to the other one's worker
 };
-inline constexpr int kMutants = 48;
 
 #ifdef MILLRACE_MUTANTS
 inline thread_local Mutant active_mutant = Mutant::kNoMutant;

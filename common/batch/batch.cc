@@ -4,7 +4,7 @@
 
 #include "common/base/hash.h"
 #include "common/batch/layout/batch_header.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 
 namespace millrace {
 namespace {
@@ -41,7 +41,7 @@ Status CheckPayload(const BatchHeader& header, std::span<const std::byte> payloa
     for (const TensorPlace& splits : header.tensors) {
       if (splits.spec.path != tensor.spec.splits) continue;
       const auto bytes = payload.subspan(splits.offset, splits.bytes);
-      const std::string wrong = internal::VisitDType(splits.spec.dtype, [&](auto zero) {
+      const std::string wrong = internal::VisitInteger(splits.spec.dtype, [&](auto zero) {
         return CheckSplits(internal::ValuesAs<decltype(zero)>(bytes), tensor.rows);
       });
       if (!wrong.empty()) {

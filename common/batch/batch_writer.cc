@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 
 #include "common/batch/batch_frame.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 
 namespace millrace {
 namespace {
@@ -20,24 +20,24 @@ bool Outside(const TensorSpec& spec, std::int64_t value) {
   return value < spec.min || (value >= 0 && static_cast<std::uint64_t>(value) > spec.max);
 }
 
-/// The bounds of a tensor, cut to the range of type In.
-template <class In>
+/// The bounds of a tensor, cut to the range of 32 bits.
 struct Bounds {
   explicit Bounds(const TensorSpec& spec)
-      : low(static_cast<In>(std::max<std::int64_t>(spec.min, std::numeric_limits<In>::lowest()))),
-        high(static_cast<In>(std::min<std::uint64_t>(spec.max, std::numeric_limits<In>::max()))) {}
-  In low;
-  In high;
+      : low(static_cast<std::uint32_t>(std::max<std::int64_t>(spec.min, 0))),
+        high(static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(spec.max, std::numeric_limits<std::uint32_t>::max()))) {}
+  std::uint32_t low;
+  std::uint32_t high;
 };
 
 /// Copies values in a narrower type; returns whether one is out of bounds. This function knows
 /// nothing of columns and has no branch per value, so that the compiler sees two plain arrays and
 /// vectorises the loop.
-template <class In, class Out>
-bool Narrow(const In* __restrict in, std::size_t n, Bounds<In> bounds, Out* __restrict out) {
-  In outside = 0;
+template <class Out>
+bool Narrow(const std::uint32_t* __restrict in, std::size_t n, Bounds bounds, Out* __restrict out) {
+  std::uint32_t outside = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    outside |= static_cast<In>((in[i] < bounds.low) | (in[i] > bounds.high));
+    outside |= static_cast<std::uint32_t>((in[i] < bounds.low) | (in[i] > bounds.high));
     out[i] = static_cast<Out>(in[i]);
   }
   return outside != 0;
@@ -124,20 +124,17 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
   for (const std::size_t i : splits_) AppendSplit(i, 0);
 }
 
-template <class T>
-void BatchWriter::AppendValues(std::size_t tensor, std::span<const T> values) {
+void BatchWriter::Append(std::size_t tensor, std::span<const std::uint32_t> values) {
   Tensor& t = tensors_[tensor];
   assert(t.spec.kind != TensorKind::kSplits && IsInteger(t.spec.dtype));
-  const bool outside = internal::VisitDType(t.spec.dtype, [&](auto zero) {
+  const bool outside = internal::VisitInteger(t.spec.dtype, [&](auto zero) {
     using Out = decltype(zero);
     auto* out = reinterpret_cast<Out*>(columns_[tensor].Extend(values.size() * sizeof(Out)));
-    return Narrow(values.data(), values.size(), Bounds<T>(t.spec), out);
+    return Narrow(values.data(), values.size(), Bounds(t.spec), out);
   });
   if (!outside) return;
-  const T bad = *std::find_if(values.begin(), values.end(), [&](T value) {
-    return Outside(t.spec, static_cast<std::int64_t>(value));
-  });
-  NoteOutside(tensor, static_cast<std::uint64_t>(static_cast<std::int64_t>(bad)));
+  NoteOutside(tensor, *std::find_if(values.begin(), values.end(),
+                                    [&](std::uint32_t value) { return Outside(t.spec, value); }));
 }
 
 void BatchWriter::NoteOutside(std::size_t tensor, std::uint64_t value) {
@@ -145,14 +142,6 @@ void BatchWriter::NoteOutside(std::size_t tensor, std::uint64_t value) {
   if (t.out_of_bounds) return;
   t.out_of_bounds = true;
   t.bad_value = static_cast<std::int64_t>(value);
-}
-
-void BatchWriter::Append(std::size_t tensor, std::span<const std::uint32_t> values) {
-  AppendValues(tensor, values);
-}
-
-void BatchWriter::AppendSigned(std::size_t tensor, std::span<const std::int32_t> values) {
-  AppendValues(tensor, values);
 }
 
 void BatchWriter::AppendBytes(std::size_t tensor, std::span<const std::byte> bytes) {

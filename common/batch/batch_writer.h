@@ -25,13 +25,13 @@
 
 namespace millrace {
 
+class BatchFrame;  // batch_frame.h
+
 /// Call Begin first. Then, for each example of the range, call either the Append functions for all
 /// its tensors followed by EndExample, or AddDropped. Call Seal last. Append only when the example
 /// is known to be complete, because an append cannot be taken back. The writer fills splits tensors
 /// itself, in EndExample. If batches are merged, append the graph at any time, and call EndGraph
 /// once, also if all examples are dropped.
-class BatchFrame;  // batch_frame.h
-
 class BatchWriter {
  public:
   /// InvalidArgument if the list breaks the rules of tensor_table.h. `pool` has to outlive the
@@ -71,7 +71,6 @@ class BatchWriter {
   /// value by value. Values are narrowed to the tensor's dtype. A value outside the tensor's bounds
   /// makes Seal fail.
   void Append(std::size_t tensor, std::span<const std::uint32_t> values);
-  void AppendSigned(std::size_t tensor, std::span<const std::int32_t> values);
   void AppendOne(std::size_t tensor, std::int64_t value) {
     assert(tensors_[tensor].spec.kind != TensorKind::kSplits);
     AppendValue(tensor, value);
@@ -214,8 +213,6 @@ class BatchWriter {
 
   BatchWriter(std::vector<Tensor> tensors, std::vector<EdgeGroup> edges, ExpandSpec expand,
               BufferPool& pool);
-  template <class T>
-  void AppendValues(std::size_t tensor, std::span<const T> values);
   void AppendValue(std::size_t tensor, std::int64_t value) {
     Column& column = columns_[tensor];
     // On a little-endian machine the narrowed value is the first bytes of the wide one.

@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/expand/value_errors.h"
 
 namespace millrace::internal {

@@ -9,7 +9,7 @@
 
 #include <fmt/core.h>
 
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/expand/computation.h"
 #include "common/expand/expand_edges.h"
 #include "common/expand/graph_padding.h"
@@ -20,7 +20,7 @@ namespace {
 
 using internal::SplitsView;
 using internal::ValuesAs;
-using internal::VisitDType;
+using internal::VisitInteger;
 
 constexpr std::uint64_t RoundUp(std::uint64_t n) {
   return (n + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
@@ -80,7 +80,7 @@ bool WidenValues(const In* __restrict in, std::size_t n, Out* __restrict out) {
 template <class Out>
 Status Widen(const PackedBatch& packed, std::size_t tensor, RowRange rows, Out* out) {
   const auto bytes = BytesOf(packed, tensor, rows);
-  return VisitDType(packed.tensors()[tensor].spec.dtype, [&](auto zero) -> Status {
+  return VisitInteger(packed.tensors()[tensor].spec.dtype, [&](auto zero) -> Status {
     using In = decltype(zero);
     const std::span<const In> in = ValuesAs<In>(bytes);
     if (WidenValues(in.data(), in.size(), out)) {
@@ -112,7 +112,7 @@ Status OffsetNodes(const PackedBatch& packed, std::size_t tensor, RowRange rows,
   const bool merged = packed.info().expand.merged;
   // All values of a merged batch are numbers of the nodes of its one graph, whatever cuts them.
   const RowRange graphs = GraphsOf(packed.info(), rows);
-  return VisitDType(spec.dtype, [&](auto zero) -> Status {
+  return VisitInteger(spec.dtype, [&](auto zero) -> Status {
     using In = decltype(zero);
     const std::span<const In> in = ValuesAs<In>(BytesOf(packed, tensor, rows));
     const std::uint64_t first_row = RowsOf(packed, tensor, rows).begin;
@@ -269,11 +269,6 @@ Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& d
   MILLRACE_RETURN_IF_ERROR(PlaceTensors(packed, layout));
   MILLRACE_RETURN_IF_ERROR(PlaceComputed(packed, layout));
   return layout;
-}
-
-Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, const Delivery& delivery) {
-  MILLRACE_ASSIGN_OR_RETURN(const ExpandLayout layout, LayOutExpanded(packed, delivery));
-  return layout.bytes;
 }
 
 std::uint64_t ComputedPlace::bytes() const {

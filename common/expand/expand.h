@@ -122,9 +122,6 @@ struct ExpandLayout {
 Result<ExpandLayout> LayOutExpanded(const PackedBatch& packed, const Delivery& delivery,
                                     std::optional<RowRange> rows = std::nullopt);
 
-/// The size of the delivered form in bytes. Errors as for LayOutExpanded.
-Result<std::uint64_t> ExpandedBytes(const PackedBatch& packed, const Delivery& delivery);
-
 /// Expands into `out` and fills the padding too. REQUIRES: `layout` is the layout of `packed`;
 /// out.size() == layout.bytes; out.data() is at a multiple of kTensorAlignment. OutOfRange for a
 /// number that does not fit the index type. DataLoss, with tensor, row and example, for an edge or

@@ -8,7 +8,7 @@
 
 #include "common/base/result.h"
 #include "common/batch/batch.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/expand/expand.h"
 
 namespace millrace::internal {

@@ -9,7 +9,7 @@
 
 #include <fmt/core.h>
 
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/batch/layout/tensor_table.h"
 
 namespace millrace {
@@ -145,7 +145,7 @@ std::span<const TensorView> OperandViews::View(const BatchInfo& info, std::size_
   };
   for (std::size_t i = 0; i < split_tensors_.size(); ++i) {
     const std::span<const std::byte> bytes = bytes_of(split_tensors_[i]);
-    internal::VisitDType(tensors_[split_tensors_[i]].dtype, [&](auto zero) {
+    internal::VisitInteger(tensors_[split_tensors_[i]].dtype, [&](auto zero) {
       const Rows cut = rows_of(split_tensors_[i]);
       const auto values =
           internal::ValuesAs<decltype(zero)>(bytes).subspan(cut.first, cut.count + 1);

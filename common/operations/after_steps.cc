@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "common/operations/axes.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 namespace {
@@ -114,36 +115,15 @@ DType CommonType(DType a, DType b) {
 
 const std::vector<Parameter>& AfterParameters() {
   static const std::vector<Parameter> parameters = {
-      {
-          .name = "squeeze",
-          .types = {ParamType::kBool},
-          .default_value = false,
-          .help = "then removes the last fixed axis, whose extent is 1",
-      },
-      {
-          .name = "shape",
-          .types = {ParamType::kInts},
-          .help = "then gives other fixed extents to as many values; one may be -1",
-          .min = -1,
-          .max = kMaxExtent,
-          .may_be_empty = true,
-      },
-      {
-          .name = "scale",
-          .types = {ParamType::kNumber, ParamType::kNumbers},
-          .help = "then multiplies by a number, or by one for each element of the last axis",
-      },
-      {
-          .name = "offset",
-          .types = {ParamType::kNumber, ParamType::kNumbers},
-          .help = "then adds a number, or one for each element of the last axis",
-      },
-      {
-          .name = "dtype",
-          .types = {ParamType::kText},
-          .help = "then converts the values",
-          .allowed = DTypeNames(),
-      },
+      BoolParameter("squeeze", false, "then removes the last fixed axis, whose extent is 1"),
+      MayBeEmpty(IntsParameter("shape",
+                               "then gives other fixed extents to as many values; one may be -1",
+                               -1, kMaxExtent)),
+      ParameterOf({ParamType::kNumber, ParamType::kNumbers}, "scale",
+                  "then multiplies by a number, or by one for each element of the last axis"),
+      ParameterOf({ParamType::kNumber, ParamType::kNumbers}, "offset",
+                  "then adds a number, or one for each element of the last axis"),
+      WordParameter("dtype", "then converts the values", DTypeNames()),
   };
   return parameters;
 }

@@ -2,7 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "common/parameters/make_parameter.h"
+
 namespace millrace {
+
+Parameter AxisParameter() {
+  return IntParameter("axis", 1,
+                      "the axis; axis 0 is the rows, and negative ones count from the end",
+                      std::nullopt);
+}
 
 Result<std::size_t> ResolveAxis(const TensorType& type, std::int64_t axis) {
   const auto rank = static_cast<std::int64_t>(type.rank());

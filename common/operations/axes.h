@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/parameters/parameter.h"
 #include "common/tensor/tensor_type.h"
 
 namespace millrace {
@@ -20,6 +21,9 @@ struct InnerAxis {
   std::uint64_t extent = 1;
   std::uint64_t after = 1;  // product of the extents after it
 };
+
+/// The parameter `axis`, which ResolveAxis reads; usually 1.
+Parameter AxisParameter();
 
 /// From an axis as a user writes it, from the end if negative, to [0, rank). Axis 0, the rows, is
 /// an error. Messages begin with "axis: ".

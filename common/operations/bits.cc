@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 
@@ -11,13 +12,9 @@ OperationType BitsOperation() {
   operation.name = "bits";
   operation.help = "the bits of bytes, eight values of uint8 for each, along the last axis";
   operation.parameters = {
-      {
-          .name = "order",
-          .types = {ParamType::kText},
-          .default_value = std::string("msb"),
-          .help = "which bit of a byte comes first: the most or the least significant one",
-          .allowed = {"msb", "lsb"},
-      },
+      WordParameter("order", "msb",
+                    "which bit of a byte comes first: the most or the least significant one",
+                    {"msb", "lsb"}),
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& input = context.inputs.front();

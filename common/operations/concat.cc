@@ -22,14 +22,7 @@ OperationType ConcatOperation() {
   operation.name = "concat";
   operation.help = "tensors of one dtype one after another along an axis";
   operation.max_inputs = 1024;
-  operation.parameters = {
-      {
-          .name = "axis",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{1},
-          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
-      },
-  };
+  operation.parameters = {AxisParameter()};
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& first = context.inputs.front();
     MILLRACE_ASSIGN_OR_RETURN(const std::size_t resolved,

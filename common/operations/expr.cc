@@ -10,6 +10,7 @@
 
 #include "common/expr/expression.h"
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 namespace {
@@ -118,18 +119,10 @@ OperationType ExprOperation() {
   operation.min_inputs = 0;
   operation.max_inputs = 1024;
   operation.parameters = {
-      {
-          .name = "expr",
-          .types = {ParamType::kText},
-          .help = "the expression, such as \"a / (b + 1)\"",
-          .required = true,
-      },
-      {
-          .name = "with",
-          .types = {ParamType::kNamedNumbers},
-          .default_value = std::map<std::string, ParamNumber>(),
-          .help = "numbers that the expression names",
-      },
+      Required(NonEmptyTextParameter("expr", "the expression, such as \"a / (b + 1)\"")),
+      WithDefault(
+          ParameterOf({ParamType::kNamedNumbers}, "with", "numbers that the expression names"),
+          std::map<std::string, ParamNumber>()),
   };
   operation.inputs_of = [](const Params& params) -> Result<std::vector<std::string>> {
     MILLRACE_ASSIGN_OR_RETURN(const ExpressionConstants constants, ConstantsOf(params));

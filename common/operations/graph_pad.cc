@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "common/parameters/make_parameter.h"
 #include "common/parameters/params.h"
 #include "common/tensor/tensor_view.h"
 
@@ -11,14 +12,7 @@ namespace millrace {
 namespace {
 
 Parameter Count(std::string name, std::string help, std::int64_t min) {
-  return {
-      .name = std::move(name),
-      .types = {ParamType::kInt},
-      .help = std::move(help),
-      .min = min,
-      .max = kMaxExtent,
-      .required = true,
-  };
+  return Required(IntParameter(std::move(name), std::move(help), min, kMaxExtent));
 }
 
 }  // namespace

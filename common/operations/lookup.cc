@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 #include "common/tensor/dtype_visit.h"
 
 namespace millrace {
@@ -60,12 +61,7 @@ OperationType LookupOperation() {
   operation.help = "rows of a table or of an array of the dataset, by number";
   operation.worker_only = true;
   operation.parameters = {
-      {
-          .name = "table",
-          .types = {ParamType::kText},
-          .help = "the name of the table or array",
-          .required = true,
-      },
+      Required(NonEmptyTextParameter("table", "the name of the table or array")),
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& input = context.inputs.front();

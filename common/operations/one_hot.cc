@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 #include "common/tensor/dtype_visit.h"
 
 namespace millrace {
@@ -55,14 +56,9 @@ OperationType OneHotOperation() {
       "a new last axis that is 1 at the place that each number gives, and otherwise 0; "
       "all 0 for -1";
   operation.parameters = {
-      {
-          .name = "depth",
-          .types = {ParamType::kInt},
-          .help = "extent of the new axis; other numbers than -1 to depth - 1 are an error",
-          .min = 1,
-          .max = kMaxExtent,
-          .required = true,
-      },
+      Required(IntParameter(
+          "depth", "extent of the new axis; other numbers than -1 to depth - 1 are an error", 1,
+          kMaxExtent)),
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& input = context.inputs.front();

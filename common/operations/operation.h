@@ -46,8 +46,10 @@ struct MapStep {
 };
 
 /// Converts values. With a scale or an offset they are computed in `compute`: the product is
-/// rounded, then the offset is added.
+/// rounded, then the offset is added; without an offset +0 is added. Integers wrap.
 struct ValueStep {
+  /// The CommonType (after_steps.h) of the types before and after the step: never float16 or
+  /// bfloat16. It has no meaning without scale and offset.
   DType compute = DType::kFloat64;
   std::vector<ParamNumber> scale;   // empty: no scale; one, or one for each value of a unit
   std::vector<ParamNumber> offset;  // likewise

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "common/parameters/make_parameter.h"
 #include "common/tensor/dtype_visit.h"
 
 namespace millrace {
@@ -53,30 +54,13 @@ void FillUp(std::byte* out, std::size_t bytes, const std::vector<std::byte>& pat
 
 const std::vector<Parameter>& Pad::Parameters() {
   static const std::vector<Parameter> parameters = {
-      {
-          .name = "value",
-          .types = {ParamType::kNumber},
-          .default_value = std::int64_t{0},
-          .help = "what rows are filled up with",
-      },
-      {
-          .name = "multiple",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{1},
-          .help = "the extent is a multiple of this",
-          .min = 1,
-          .max = 1 << 20,
-      },
-      {
-          .name = "to",
-          .types = {ParamType::kInt, ParamType::kText},
-          .help =
-              "the extent of every batch, or `bound`: that of the batch's class; if absent, the "
-              "longest row's",
-          .min = 1,
-          .max = kMaxExtent,
-          .allowed = {"bound"},
-      },
+      WithDefault(ParameterOf({ParamType::kNumber}, "value", "what rows are filled up with"), 0),
+      IntParameter("multiple", 1, "the extent is a multiple of this", 1, 1 << 20),
+      WithWords(ParameterOf({ParamType::kInt, ParamType::kText}, "to",
+                            "the extent of every batch, or `bound`: that of the batch's class; if "
+                            "absent, the longest row's",
+                            1, kMaxExtent),
+                {"bound"}),
   };
   return parameters;
 }
@@ -125,12 +109,6 @@ Result<std::uint32_t> Pad::Extent(const TensorView& input,
   const std::uint64_t extent = (wanted + multiple_ - 1) / multiple_ * multiple_;
   if (extent > kMaxExtent) return InvalidArgument("pad: the multiple is beyond any extent");
   return static_cast<std::uint32_t>(extent);
-}
-
-TensorType Pad::Padded(const TensorType& type, std::uint32_t extent) {
-  TensorType padded;
-  SetPadded(type, extent, padded);
-  return padded;
 }
 
 void Pad::SetPadded(const TensorType& type, std::uint32_t extent, TensorType& padded) {

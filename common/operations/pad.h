@@ -35,9 +35,8 @@ class Pad {
   /// The filling of rows, repeated to 8 bytes.
   std::span<const std::byte> fill() const { return value_; }
 
-  /// The type of a padded batch. Its first inner extent, which may be 0, is `extent`.
-  static TensorType Padded(const TensorType& type, std::uint32_t extent);
-  /// The same, into a type whose memory is used again.
+  /// The type of a padded batch. Its first inner extent, which may be 0, is `extent`. `padded` is a
+  /// type whose memory is used again.
   static void SetPadded(const TensorType& type, std::uint32_t extent, TensorType& padded);
 
   /// Writes the padded values. REQUIRES: `extent` is the result of Extent.

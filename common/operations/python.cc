@@ -12,6 +12,7 @@
 
 #include "common/operations/operation.h"
 #include "common/operations/python_function.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 namespace {
@@ -117,65 +118,20 @@ OperationType PythonOperation() {
   operation.max_inputs = kMaxInputs;
   operation.worker_only = true;
   operation.parameters = {
-      {
-          .name = "python",
-          .types = {ParamType::kText},
-          .help = "the function, as \"module:name\"",
-          .required = true,
-      },
-      {
-          .name = "inputs",
-          .types = {ParamType::kTexts, ParamType::kNamedTexts},
-          .help = "the tensors that it gets, as arguments of their names; or arguments: tensors",
-          .required = true,
-      },
-      {
-          .name = "type",
-          .types = {ParamType::kText},
-          .help = "the type of what it returns, such as \"float32[*, 80]\"",
-      },
-      {
-          .name = "types",
-          .types = {ParamType::kNamedTexts},
-          .help = "the types of what it returns, if that is a dict",
-      },
-      {
-          .name = "args",
-          .types = {ParamType::kTree},
-          .default_value = ParamTree{"{}"},
-          .help = "further arguments, by their names",
-      },
-      {
-          .name = "per",
-          .types = {ParamType::kText},
-          .default_value = std::string("example"),
-          .help = "what it is called for",
-          .allowed = {"example", "batch"},
-      },
-      {
-          .name = "drop",
-          .types = {ParamType::kTexts},
-          .help = "names of exceptions that drop the example",
-      },
-      {
-          .name = "timeout",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{60},
-          .help = "seconds that an example may take",
-          .min = 1,
-          .max = 86400,
-      },
-      {
-          .name = "random",
-          .types = {ParamType::kBool},
-          .default_value = false,
-          .help = "seed random, numpy.random and torch before each example",
-      },
-      {
-          .name = "seed",
-          .types = {ParamType::kInt},
-          .help = "of chance; usually that of shuffle",
-      },
+      Required(NonEmptyTextParameter("python", "the function, as \"module:name\"")),
+      Required(ParameterOf(
+          {ParamType::kTexts, ParamType::kNamedTexts}, "inputs",
+          "the tensors that it gets, as arguments of their names; or arguments: tensors")),
+      NonEmptyTextParameter("type", "the type of what it returns, such as \"float32[*, 80]\""),
+      ParameterOf({ParamType::kNamedTexts}, "types",
+                  "the types of what it returns, if that is a dict"),
+      WithDefault(ParameterOf({ParamType::kTree}, "args", "further arguments, by their names"),
+                  ParamTree{"{}"}),
+      WordParameter("per", "example", "what it is called for", {"example", "batch"}),
+      TextsParameter("drop", "names of exceptions that drop the example"),
+      IntParameter("timeout", 60, "seconds that an example may take", 1, 86400),
+      BoolParameter("random", false, "seed random, numpy.random and torch before each example"),
+      IntParameter("seed", "of chance; usually that of shuffle", std::nullopt),
   };
   operation.one_of = {"type", "types"};
   operation.inputs_of = [](const Params& params) -> Result<std::vector<std::string>> {

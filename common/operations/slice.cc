@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include "common/operations/axes.h"
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 namespace {
@@ -74,22 +76,12 @@ OperationType SliceOperation() {
   OperationType operation;
   operation.name = "slice";
   operation.help = "a part of an axis";
-  operation.parameters = {
-      {
-          .name = "range",
-          .types = {ParamType::kInts},
-          .help = "[a, b]: places a to b - 1, negative ones from the end; nothing is clipped, "
-                  "except for each row of a ragged axis",
-          .count = 2,
-          .required = true,
-      },
-      {
-          .name = "axis",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{1},
-          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
-      },
-  };
+  Parameter range = Required(
+      IntsParameter("range",
+                    "[a, b]: places a to b - 1, negative ones from the end; nothing is clipped, "
+                    "except for each row of a ragged axis"));
+  range.count = 2;
+  operation.parameters = {std::move(range), AxisParameter()};
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& input = context.inputs.front();
     const std::int64_t a = context.params.GetInts("range")[0];

@@ -4,6 +4,7 @@
 
 #include "common/operations/join_kernels.h"
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 
@@ -13,12 +14,10 @@ OperationType StackOperation() {
   operation.help = "tensors of one type one after another along a new axis";
   operation.max_inputs = 1024;
   operation.parameters = {
-      {
-          .name = "axis",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{1},
-          .help = "place of the new axis; axis 0 is the rows, and negative ones count from the end",
-      },
+      IntParameter(
+          "axis", 1,
+          "place of the new axis; axis 0 is the rows, and negative ones count from the end",
+          std::nullopt),
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& first = context.inputs.front();

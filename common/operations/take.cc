@@ -4,6 +4,7 @@
 
 #include "common/operations/axes.h"
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 
@@ -12,19 +13,10 @@ OperationType TakeOperation() {
   operation.name = "take";
   operation.help = "some places of an axis, in any order";
   operation.parameters = {
-      {
-          .name = "axis",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{1},
-          .help = "the axis; axis 0 is the rows, and negative ones count from the end",
-      },
-      {
-          .name = "index",
-          .types = {ParamType::kInts, ParamType::kInt},
-          .help = "the places, negative ones from the end; a single one removes the axis",
-          .required = true,
-          .may_be_empty = true,
-      },
+      AxisParameter(),
+      Required(MayBeEmpty(
+          ParameterOf({ParamType::kInts, ParamType::kInt}, "index",
+                      "the places, negative ones from the end; a single one removes the axis"))),
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& input = context.inputs.front();

@@ -7,6 +7,7 @@
 
 #include "common/operations/axes.h"
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 namespace {
@@ -39,13 +40,8 @@ OperationType TransposeOperation() {
   operation.name = "transpose";
   operation.help = "the axes in another order";
   operation.parameters = {
-      {
-          .name = "axes",
-          .types = {ParamType::kInts},
-          .help = "all axes in their new order; it begins with 0, the rows",
-          .required = true,
-          .may_be_empty = true,
-      },
+      Required(MayBeEmpty(
+          IntsParameter("axes", "all axes in their new order; it begins with 0, the rows"))),
   };
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& input = context.inputs.front();

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "common/operations/operation.h"
+#include "common/parameters/make_parameter.h"
 
 namespace millrace {
 
@@ -13,14 +14,7 @@ OperationType ViewOperation() {
   operation.help =
       "the same bytes as values of another type, little endian; the last axis has more "
       "or fewer of them";
-  operation.parameters = {
-      {
-          .name = "dtype",
-          .types = {ParamType::kText},
-          .help = "the other type",
-          .required = true,
-      },
-  };
+  operation.parameters = {Required(NonEmptyTextParameter("dtype", "the other type"))};
   operation.bind = [](const BindContext& context) -> Result<BoundOperation> {
     const TensorType& input = context.inputs.front();
     const std::optional<DType> dtype = DTypeFromName(context.params.GetText("dtype"));

@@ -272,15 +272,12 @@ bool IsTaken(const Parameter& parameter, const ParamValue& value) {
   });
 }
 
-Result<ParamValue> ParseText(const Parameter& parameter, const std::string& text) {
-  MILLRACE_ASSIGN_OR_RETURN(ParamValue value, ReadWord(parameter, text));
-  if (IsTaken(parameter, value)) return value;
-  return InvalidArgument(fmt::format("expected {}, got '{}'{}", Expected(parameter), text,
-                                     Suggestion(text, parameter.allowed)));
-}
-
 Result<ParamValue> ReadText(const Parameter& parameter, const std::string& text) {
-  MILLRACE_ASSIGN_OR_RETURN(ParamValue value, ParseText(parameter, text));
+  MILLRACE_ASSIGN_OR_RETURN(ParamValue value, ReadWord(parameter, text));
+  if (!IsTaken(parameter, value)) {
+    return InvalidArgument(fmt::format("expected {}, got '{}'{}", Expected(parameter), text,
+                                       Suggestion(text, parameter.allowed)));
+  }
   if (parameter.check) MILLRACE_RETURN_IF_ERROR(parameter.check(value));
   return value;
 }

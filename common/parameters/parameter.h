@@ -111,9 +111,6 @@ std::string Expected(const Parameter& parameter);
 /// Whether the parameter takes the value: its type, range, count and words; not Parameter::check.
 bool IsTaken(const Parameter& parameter, const ParamValue& value);
 
-/// The value of a text that the parameter takes: "expected …, got '…'". REQUIRES: as ReadText.
-Result<ParamValue> ParseText(const Parameter& parameter, const std::string& text);
-
 /// The value of a text, as a command line or a configuration file has it. "expected …, got '…'"; an
 /// error of Parameter::check stays unchanged. REQUIRES: the first type is a truth value, a text or
 /// a single number.

@@ -41,8 +41,13 @@ class Params {
   // REQUIRES: the parameter is set and has this type. Readers of parameters ensure it.
   bool GetBool(std::string_view name) const { return std::get<bool>(Get(name)); }
   std::int64_t GetInt(std::string_view name) const { return std::get<std::int64_t>(Get(name)); }
-  std::uint64_t GetSeed(std::string_view name) const {
+  /// An integer that is not negative, or a seed.
+  std::uint64_t GetUnsigned(std::string_view name) const {
     return static_cast<std::uint64_t>(GetInt(name));
+  }
+  /// The same; `otherwise` if the parameter is not set.
+  std::uint64_t GetUnsignedOr(std::string_view name, std::uint64_t otherwise) const {
+    return is_set(name) ? GetUnsigned(name) : otherwise;
   }
   ParamNumber GetNumber(std::string_view name) const { return GetNumbers(name).front(); }
   const std::string& GetText(std::string_view name) const {

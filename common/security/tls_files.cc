@@ -10,7 +10,7 @@
 
 #include "common/access/access_policy.h"
 #include "common/security/x509.h"
-#include "common/system/read_text.h"
+#include "common/system/read_text_file.h"
 
 namespace millrace {
 namespace {
@@ -70,7 +70,7 @@ Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, TlsPro
   const bool token_will_do = proof == TlsProof::kCertificateOrToken;
   const auto here = [&folder](const char* file) { return folder + "/" + file; };
   const auto read = [&](const char* file) {
-    Result<std::string> text = ReadText(here(file));
+    Result<std::string> text = ReadTextFile(here(file));
     if (text.ok() || text.status().code() != StatusCode::kNotFound) return text;
     return Result<std::string>(
         NotFound(fmt::format("{}: expected {} in a folder for TLS; {}", text.status().message(),
@@ -83,7 +83,7 @@ Result<TlsFiles> ReadTlsFiles(const std::string& folder, PeerRoles roles, TlsPro
   MILLRACE_RETURN_IF_ERROR(CheckTime(here("ca.crt"), *ca.front(), unix_seconds));
   files.ends = EndOf(*ca.front());
 
-  if (Result<std::string> token = ReadText(here("token")); token_will_do && token.ok()) {
+  if (Result<std::string> token = ReadTextFile(here("token")); token_will_do && token.ok()) {
     files.token = *std::move(token);
     while (!files.token.empty() && std::isspace(static_cast<unsigned char>(files.token.back())))
       files.token.pop_back();

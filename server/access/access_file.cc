@@ -10,7 +10,7 @@
 #include "common/base/suggestion.h"
 #include "common/security/file_snapshot.h"
 #include "common/security/token.h"
-#include "common/system/read_text.h"
+#include "common/system/read_text_file.h"
 #include "server/yaml/yaml_reader.h"
 
 namespace millrace {
@@ -170,7 +170,7 @@ class RulesReader {
 };
 
 Result<AccessRules> ReadRules(const std::string& path) {
-  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  MILLRACE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   return ParseAccessRules(text, path);
 }
 

@@ -94,7 +94,7 @@ struct DatasetText {
 
 /// Options as they were given, without any check.
 struct OptionTexts {
-  std::map<std::string, OptionText> values;        // by Option::name
+  std::map<std::string, OptionText> values;        // by Option::parameter.name
   std::map<std::string, DatasetText> datasets;     // by id
   std::map<std::string, PluginText> plugins = {};  // by name
 };

@@ -1,6 +1,7 @@
 // balance: deals the examples of neighbouring batches anew, so that the batches cost about the
 // same.
 
+#include "common/parameters/make_parameter.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -18,20 +19,11 @@ StageType BalanceStage() {
       "deals the examples of some batches to these anew, so that their sums are about equal";
   stage.optional = true;
   stage.parameters = {
-      {
-          .name = "by",
-          .types = {ParamType::kText},
-          .help = "what is summed: a column of the source, or an expression over columns",
-          .required = true,
-      },
-      {
-          .name = "group",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{64},
-          .help = "batches that share their examples; a multiple of the world size is best",
-          .min = 1,
-          .max = 1 << 16,
-      },
+      Required(NonEmptyTextParameter(
+          "by", "what is summed: a column of the source, or an expression over columns")),
+      IntParameter("group", 64,
+                   "batches that share their examples; a multiple of the world size is best", 1,
+                   1 << 16),
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     BalancePart& balance = parts.Edit<BalancePart>();

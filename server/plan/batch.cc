@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "common/parameters/make_parameter.h"
 #include "server/source/order.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
@@ -92,66 +93,36 @@ BucketPart BucketOf(const Params& params) {
   return bucket;
 }
 
-std::vector<Parameter> BucketParameters() {
+std::vector<Parameter> BatchParameters() {
   return {
-      {
-          .name = "bucket.by",
-          .types = {ParamType::kText},
-          .help = "batches of examples whose values lie between two bounds: a column of the "
-                  "source, or an expression over columns",
-      },
-      {
-          .name = "bucket.bounds",
-          .types = {ParamType::kInts},
-          .help = "the largest value of each bucket, ascending",
-          .min = 0,
-          .max = static_cast<std::int64_t>(kMaxOrderValue),
-      },
-      {
-          .name = "bucket.count",
-          .types = {ParamType::kInt},
-          .help = "this many bounds are chosen, so that padding is least; in place of bounds",
-          .min = 1,
-          .max = kMaxBuckets,
-      },
-      {
-          .name = "bucket.budget",
-          .types = {ParamType::kInt},
-          .help = "the rows of a batch times the bound of its bucket, at most",
-          .min = 1,
-          .max = static_cast<std::int64_t>(kMaxOrderValue),
-      },
-      {
-          .name = "bucket.size",
-          .types = {ParamType::kInt},
-          .help = "rows of a batch, in place of budget",
-          .min = 1,
-          .max = 1 << 20,
-      },
-      {
-          .name = "bucket.max_size",
-          .types = {ParamType::kInt},
-          .help = "rows of a batch, at most, where budget would allow more",
-          .min = 1,
-          .max = 1 << 20,
-      },
-      {
-          .name = "bucket.together",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{1},
-          .help = "batches of one bucket that follow one another; with the world size or more, the "
-                  "ranks of a step have batches of one bucket",
-          .min = 1,
-          .max = 1 << 20,
-      },
-      {
-          .name = "bucket.above",
-          .types = {ParamType::kText},
-          .default_value = std::string("refuse"),
-          .help = "examples above the last bound or the budget: refuse the pipeline, or drop them "
-                  "from all epochs",
-          .allowed = {"refuse", "drop"},
-      },
+      IntParameter("size", "examples per rank and step", 1, 1 << 20),
+      IntParameter("global_size",
+                   "examples per step over all ranks; the world size has to divide it", 1, 1 << 30),
+      WordParameter("remainder", "drop",
+                    "the last, incomplete step of an epoch, and the last batch of a bucket: drop "
+                    "it, or keep it, cut evenly",
+                    {"drop", "keep"}),
+      NonEmptyTextParameter("bucket.by",
+                            "batches of examples whose values lie between two bounds: a "
+                            "column of the source, or an expression over columns"),
+      IntsParameter("bucket.bounds", "the largest value of each bucket, ascending", 0,
+                    kMaxOrderValue),
+      IntParameter("bucket.count",
+                   "this many bounds are chosen, so that padding is least; in place of bounds", 1,
+                   kMaxBuckets),
+      IntParameter("bucket.budget", "the rows of a batch times the bound of its bucket, at most", 1,
+                   kMaxOrderValue),
+      IntParameter("bucket.size", "rows of a batch, in place of budget", 1, 1 << 20),
+      IntParameter("bucket.max_size", "rows of a batch, at most, where budget would allow more", 1,
+                   1 << 20),
+      IntParameter("bucket.together", 1,
+                   "batches of one bucket that follow one another; with the world size or more, "
+                   "the ranks of a step have batches of one bucket",
+                   1, 1 << 20),
+      WordParameter("bucket.above", "refuse",
+                    "examples above the last bound or the budget: refuse the pipeline, or drop "
+                    "them from all epochs",
+                    {"refuse", "drop"}),
   };
 }
 
@@ -165,31 +136,7 @@ StageType BatchStage() {
   stage.level = StageLevel::kMix;
   stage.not_with_branches = "batch.bucket";
   stage.help = "cuts an epoch's order into steps; size, global_size or bucket has to be given";
-  stage.parameters = {
-      {
-          .name = "size",
-          .types = {ParamType::kInt},
-          .help = "examples per rank and step",
-          .min = 1,
-          .max = 1 << 20,
-      },
-      {
-          .name = "global_size",
-          .types = {ParamType::kInt},
-          .help = "examples per step over all ranks; the world size has to divide it",
-          .min = 1,
-          .max = 1 << 30,
-      },
-      {
-          .name = "remainder",
-          .types = {ParamType::kText},
-          .default_value = std::string("drop"),
-          .help = "the last, incomplete step of an epoch, and the last batch of a bucket: drop it, "
-                  "or keep it, cut evenly",
-          .allowed = {"drop", "keep"},
-      },
-  };
-  for (Parameter& parameter : BucketParameters()) stage.parameters.push_back(std::move(parameter));
+  stage.parameters = BatchParameters();
   stage.groups = {"bucket"};
   stage.reserved = {"budget", "short"};
   stage.unused = [](std::string_view, const Params& params) -> std::vector<std::string> {

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "common/parameters/make_parameter.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -31,28 +32,14 @@ StageType ChunkStage() {
   stage.help = "cuts long examples into several, which count as examples";
   stage.optional = true;
   stage.parameters = {
-      {
-          .name = "tensor",
-          .types = {ParamType::kText},
-          .help = "the ragged tensor of the source that is cut, with '/' written as '.'",
-          .required = true,
-      },
-      {
-          .name = "size",
-          .types = {ParamType::kInt},
-          .help = "elements of a chunk; the last one of an example may have fewer",
-          .min = 1,
-          .max = kMost,
-          .required = true,
-      },
-      {
-          .name = "step",
-          .types = {ParamType::kInt},
-          .help = "elements from the begin of a chunk to that of the next, at most `size`; null: "
-                  "`size`, so that chunks do not overlap",
-          .min = 1,
-          .max = kMost,
-      },
+      Required(NonEmptyTextParameter(
+          "tensor", "the ragged tensor of the source that is cut, with '/' written as '.'")),
+      Required(IntParameter(
+          "size", "elements of a chunk; the last one of an example may have fewer", 1, kMost)),
+      IntParameter("step",
+                   "elements from the begin of a chunk to that of the next, at most `size`; null: "
+                   "`size`, so that chunks do not overlap",
+                   1, kMost),
   };
   stage.check = [](const Params& params) -> Status {
     if (StepOf(params) <= params.GetInt("size")) return OkStatus();

@@ -1,6 +1,7 @@
 // closure: how the graph of an example is found from its roots. Kinds of datasets add ways of their
 // own.
 
+#include "common/parameters/make_parameter.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -13,23 +14,13 @@ StageType ClosureStage() {
   stage.of_graphs = true;
   stage.place = StagePlace::kWorker;
   stage.help = "finds the graph of an example: what its roots reach";
+  Parameter max_size =
+      IntParameter("max_subgraph_size", 1024,
+                   "nodes of a graph, at most; edges to nodes beyond are dropped", 1, 1 << 20);
+  max_size.default_beside = Parameter::OtherDefault{"kind", "neighbors", {}};
   stage.parameters = {
-      {
-          .name = "max_subgraph_size",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{1024},
-          .help = "nodes of a graph, at most; edges to nodes beyond are dropped",
-          .min = 1,
-          .max = 1 << 20,
-          .default_beside = {{"kind", std::string("neighbors"), {}}},
-      },
-      {
-          .name = "order",
-          .types = {ParamType::kText},
-          .default_value = std::string("bfs"),
-          .help = "bfs: breadth first; dfs: depth first",
-          .allowed = {"bfs", "dfs"},
-      },
+      std::move(max_size),
+      WordParameter("order", "bfs", "bfs: breadth first; dfs: depth first", {"bfs", "dfs"}),
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     ClosureOptions& options = parts.Edit<ClosurePart>().options;

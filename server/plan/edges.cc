@@ -1,6 +1,7 @@
 // edges: how the edges of delivered batches are completed. Packed batches hold only the base edges;
 // the code that completes them lies in common/batch.
 
+#include "common/parameters/make_parameter.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -15,21 +16,12 @@ StageType EdgesStage() {
   stage.in_build = false;
   stage.help = "completes the edges of a batch";
   stage.parameters = {
-      {
-          .name = "symmetrization",
-          .types = {ParamType::kText},
-          .default_value = std::string("bidirectional"),
-          .help =
-              "reversed edges: none, with the same labels (undirected), or with labels of their "
-              "own (bidirectional)",
-          .allowed = {"none", "undirected", "bidirectional"},
-      },
-      {
-          .name = "add_self_edges",
-          .types = {ParamType::kBool},
-          .default_value = true,
-          .help = "one more edge from every node to itself, with a label of its own",
-      },
+      WordParameter("symmetrization", "bidirectional",
+                    "reversed edges: none, with the same labels (undirected), or with labels of "
+                    "their own (bidirectional)",
+                    {"none", "undirected", "bidirectional"}),
+      BoolParameter("add_self_edges", true,
+                    "one more edge from every node to itself, with a label of its own"),
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     EdgesPart& edges = parts.Edit<EdgesPart>();

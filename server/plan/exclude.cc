@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/parameters/make_parameter.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -19,23 +20,11 @@ StageType ExcludeStage() {
   stage.help = "drops examples, or those of damaged files, in their places";
   stage.in_order = false;
   stage.parameters = {
-      {
-          .name = "files",
-          .types = {ParamType::kTexts},
-          .default_value = std::vector<std::string>(),
-          .help = "names of the files, as in the dataset",
-          .may_be_empty = true,
-          .unordered = true,
-      },
-      {
-          .name = "examples",
-          .types = {ParamType::kInts},
-          .default_value = std::vector<std::int64_t>(),
-          .help = "ids of single examples",
-          .min = 0,
-          .may_be_empty = true,
-          .unordered = true,
-      },
+      WithDefault(
+          Unordered(MayBeEmpty(TextsParameter("files", "names of the files, as in the dataset"))),
+          std::vector<std::string>()),
+      WithDefault(Unordered(MayBeEmpty(IntsParameter("examples", "ids of single examples", 0))),
+                  std::vector<std::int64_t>()),
   };
   stage.compile = [](const Params& params, PlanParts& parts) {
     ExcludePart& exclude = parts.Edit<ExcludePart>();

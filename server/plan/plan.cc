@@ -13,6 +13,7 @@
 #include "server/plan/make_plan_facts.h"
 #include "server/plan/order/make_order.h"
 #include "server/plan/order/selections.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/plan/plan_scratch.h"
 #include "server/plan/plan_slices.h"
 #include "server/plan/static_data.h"
@@ -125,7 +126,8 @@ class CompiledPlan final : public Plan, public RowMaker {
   static StepOptions StepsOf(const BatchPart& batch, const Order& order);
   /// Finds the rows of units of an epoch, and their examples, for a batch that begins with that.
   Status FindRows(PlanScratch& scratch, std::uint64_t epoch, ExampleRange units) const;
-  /// The passes of these rows; none if all belong to the epoch.
+  /// The passes of these rows; none if all belong to the epoch, or if no example depends on its
+  /// pass.
   std::vector<std::uint64_t> PassesOf(std::span<const OrderRow> rows) const;
   /// Gives a batch of examples the bound of its bucket, if a tensor is padded to it.
   void NoteBound(std::span<const ExampleId> examples, BatchWriter& writer) const;
@@ -271,7 +273,7 @@ Status CompiledPlan::FindRows(PlanScratch& scratch, std::uint64_t epoch,
 
 std::vector<std::uint64_t> CompiledPlan::PassesOf(std::span<const OrderRow> rows) const {
   std::vector<std::uint64_t> passes;
-  if (!source_->facts().varies || source_->branches().empty()) return passes;
+  if (!source_->facts().varies || !order_.order->has_passes()) return passes;
   for (const OrderRow& row : rows) passes.push_back(row.pass);
   return passes;
 }
@@ -339,29 +341,9 @@ Status CheckBounds(const TensorPlan& computed, const TensorsPart& part, const Pl
 
 }  // namespace
 
-Result<PlanParts> PlanParts::FromPipeline(const Pipeline& pipeline) {
-  PlanParts parts;
-  for (const PipelineBranch& branch : pipeline.branches()) {
-    MILLRACE_ASSIGN_OR_RETURN(PlanParts own, FromPipeline(*branch.pipeline));
-    parts.Edit<BranchesPart>().branches.push_back(
-        {branch.name, branch.pipeline->dataset(), std::move(own)});
-  }
-  if (!pipeline.branches().empty()) parts.Edit<MixPart>() = pipeline.mix();
-  for (const StageConfig& stage : pipeline.stages()) {
-    if (!stage.type->compile) continue;
-    if (Status status = stage.type->compile(stage.params, parts); !status.ok()) {
-      return status.WithContext(stage.type->name);
-    }
-  }
-  if (!pipeline.tensors().empty()) parts.Edit<TensorsPart>() = pipeline.tensors();
-  parts.Edit<OriginsPart>().keys = pipeline.origins();
-  parts.Edit<MeasurePart>().operations = pipeline.build_digest();
-  return parts;
-}
-
 Result<std::shared_ptr<const Plan>> Plan::Compile(const Pipeline& pipeline,
                                                   std::shared_ptr<const Source> source) {
-  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PartsOfPipeline(pipeline));
   return Compile(parts, pipeline.digest(), pipeline.order_digest(), std::move(source));
 }
 

@@ -10,6 +10,7 @@
 #include "server/files/cache_dir.h"
 #include "server/files/damaged_files.h"
 #include "server/plan/mix/mixed_source.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/plan/plan_library.h"
 #include "server/plan/plan_library_entry.h"
 #include "server/plan/plan_source.h"
@@ -75,13 +76,13 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PipelineSource& s
 }
 
 Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipeline) {
-  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PartsOfPipeline(pipeline));
   return Compile(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest());
 }
 
 Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const Pipeline& pipeline,
                                                          ColumnProvider& columns) {
-  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PartsOfPipeline(pipeline));
   return CompileParts(parts, pipeline.dataset(), pipeline.digest(), pipeline.order_digest(),
                       &columns);
 }
@@ -94,7 +95,7 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::Compile(const PlanParts& parts,
 }
 
 std::vector<std::string> PlanLibrary::NamedPlugins(const Pipeline& pipeline) const {
-  const Result<PlanParts> parts = PlanParts::FromPipeline(pipeline);
+  const Result<PlanParts> parts = PartsOfPipeline(pipeline);
   if (!parts.ok()) return {};
   std::set<std::string> named;
   const auto name_all = [&](const PlanParts& of) {

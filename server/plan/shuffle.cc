@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "common/parameters/make_parameter.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -17,29 +18,13 @@ StageType ShuffleStage() {
   stage.help = "a new order of all examples in every epoch; without it they come in index order";
   stage.optional = true;
   stage.parameters = {
-      {
-          .name = "seed",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{0},
-          .help = "another seed, another order in every epoch",
-          .min = 0,
-      },
-      {
-          .name = "block",
-          .types = {ParamType::kInt},
-          .help = "examples that are neighbours in the dataset and stay together: blocks are "
-                  "shuffled, then the examples of some blocks; null: all examples are shuffled",
-          .min = 1,
-          .max = std::int64_t{1} << 40,
-      },
-      {
-          .name = "window",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{16},
-          .help = "blocks whose examples are shuffled with one another, at most",
-          .min = 1,
-          .max = std::int64_t{1} << 40,
-      },
+      IntParameter("seed", 0, "another seed, another order in every epoch"),
+      IntParameter("block",
+                   "examples that are neighbours in the dataset and stay together: blocks are "
+                   "shuffled, then the examples of some blocks; null: all examples are shuffled",
+                   1, std::int64_t{1} << 40),
+      IntParameter("window", 16, "blocks whose examples are shuffled with one another, at most", 1,
+                   std::int64_t{1} << 40),
   };
   stage.unused = [](std::string_view, const Params& params) {
     return params.is_set("block") ? std::vector<std::string>() : std::vector<std::string>{"window"};

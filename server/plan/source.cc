@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "common/parameters/make_parameter.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
 
@@ -16,11 +17,7 @@ StageType SourceStage() {
   stage.place = StagePlace::kPlan;
   stage.help = "what an example is";
   stage.scalar = true;
-  stage.parameters = {{
-      .name = "source",
-      .types = {ParamType::kText},
-      .required = true,
-  }};
+  stage.parameters = {Required(NonEmptyTextParameter("source", ""))};
   stage.check = [](const Params& params) {
     const std::string& chosen = params.GetText("source");
     if (!params.values().contains(chosen) || params.is_set(chosen)) return OkStatus();

@@ -1,9 +1,13 @@
 // split: labels every example (0 train, 1 validation, …) and takes the examples of some labels.
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
+#include "common/parameters/make_parameter.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -40,6 +44,25 @@ std::vector<std::string> UnusedBy(SplitMethod method) {
       break;
   }
   return {"proportions", "seed", "prefixes"};
+}
+
+std::vector<Parameter> SplitParameters() {
+  Parameter take = Unordered(
+      ParameterOf({ParamType::kInt, ParamType::kInts}, "take",
+                  "the label, or labels, whose examples an epoch has; null: all", 0, 1'000'000));
+  take.one_is_list = true;
+  return {
+      Required(WordParameter("method", "disabled",
+                             "hash: at random, by a column of the source; file_prefix: by "
+                             "file name; disabled: all 0",
+                             {"hash", "file_prefix", "disabled"})),
+      IntsParameter("proportions", "method hash: the shares of label 0, 1, …", 1, 1'000'000'000),
+      IntParameter("seed", 0, "method hash: another seed, another split"),
+      Unordered(ParameterOf(
+          {ParamType::kTextLists}, "prefixes",
+          "method file_prefix: beginnings of the file names of label 1, 2, …; others are 0")),
+      std::move(take),
+  };
 }
 
 Status CheckSplit(const Params& params) {
@@ -81,46 +104,7 @@ StageType SplitStage() {
   stage.place = StagePlace::kPlan;
   stage.in_build = false;
   stage.help = "labels the examples (0 train, 1 validation, …) and takes those of some labels";
-  stage.parameters = {
-      {
-          .name = "method",
-          .types = {ParamType::kText},
-          .default_value = std::string("disabled"),
-          .help = "hash: at random, by a column of the source; file_prefix: by file name; "
-                  "disabled: all 0",
-          .allowed = {"hash", "file_prefix", "disabled"},
-          .required = true,
-      },
-      {
-          .name = "proportions",
-          .types = {ParamType::kInts},
-          .help = "method hash: the shares of label 0, 1, …",
-          .min = 1,
-          .max = 1'000'000'000,
-      },
-      {
-          .name = "seed",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{0},
-          .help = "method hash: another seed, another split",
-          .min = 0,
-      },
-      {
-          .name = "prefixes",
-          .types = {ParamType::kTextLists},
-          .help = "method file_prefix: beginnings of the file names of label 1, 2, …; others are 0",
-          .unordered = true,
-      },
-      {
-          .name = "take",
-          .types = {ParamType::kInt, ParamType::kInts},
-          .help = "the label, or labels, whose examples an epoch has; null: all",
-          .min = 0,
-          .max = 1'000'000,
-          .one_is_list = true,
-          .unordered = true,
-      },
-  };
+  stage.parameters = SplitParameters();
   stage.unused = [](std::string_view, const Params& params) { return UnusedBy(MethodOf(params)); };
   stage.check = CheckSplit;
   stage.compile = [](const Params& params, PlanParts& parts) {

@@ -19,16 +19,13 @@ Result<std::vector<ProbedExample>> ProbeExamples(PluginPool& pool,
   const std::vector<PluginTensor>& tensors = pool.facts().tensors;
   for (std::size_t row = 0; row < ids.size(); ++row) {
     ProbedExample& example = probed.emplace_back(ProbedExample{ids[row], reply.outcome(row), {}});
-    if (example.outcome == RowOutcome::kFailed) example.failure = FailureLine(reply.failure(row));
     if (example.outcome != RowOutcome::kDone) continue;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      const std::span<const std::byte> values = reply.values(t, row);
       const std::uint64_t extent = tensors[t].type.ragged ? reply.extent(t, row) : 0;
       Xxh3Stream stream;
       stream.Update(std::as_bytes(std::span(&extent, 1)));
-      stream.Update(values);
+      stream.Update(reply.values(t, row));
       example.tensors.push_back(stream.Finish());
-      example.bytes += values.size();
     }
   }
   return probed;

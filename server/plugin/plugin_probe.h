@@ -21,8 +21,6 @@ struct ProbedExample {
   std::uint64_t id = 0;
   RowOutcome outcome = RowOutcome::kUnknown;
   std::vector<Digest128> tensors;  // of extent and bytes of each, if it was built
-  std::uint64_t bytes = 0;
-  std::string failure = {};  // why it failed, for people
 };
 
 /// Builds the examples of a source in this order, all in their epoch 0. Errors of

@@ -63,7 +63,6 @@ class PluginRegistry {
   void Stop() { stop_.request_stop(); }
   std::stop_token stop_token() const { return stop_.get_token(); }
 
-  using PoolStats = PluginPoolStats;
   /// The work of the processes of each pool in use, pools of replaced plugins included; in the
   /// order of the objects' names. It may take some milliseconds.
   std::vector<PluginPoolStats> Stats() const;

@@ -16,6 +16,34 @@ bool IsKindName(std::string_view text) {
 
 }  // namespace
 
+Result<std::string> DatasetKind::Index(const std::filesystem::path& dir,
+                                       const DatasetOpenOptions& options) const {
+  return Inspect(dir, options);
+}
+
+Result<std::string> DatasetKind::Verify(const std::filesystem::path& dir,
+                                        const DatasetOpenOptions& /*options*/) const {
+  return FailedPrecondition(
+      fmt::format("dataset {} is of kind {}: nothing is known of the contents of its files",
+                  dir.string(), name()));
+}
+
+Result<DatasetListing> DatasetKind::FilesToWarm(const std::filesystem::path& dir) const {
+  const OpenedDataset opened = Open(dir, {});
+  if (opened.dataset == nullptr) return opened.status;
+  DatasetListing listing;
+  for (const DatasetFile& file : opened.dataset->Files()) {
+    const auto identity = IdentifyFile(dir / file.name);
+    if (!identity.ok()) {
+      listing.bad.push_back({file.name, identity.status().message()});
+      continue;
+    }
+    listing.names.push_back(file.name);
+    listing.identities.push_back(*identity);
+  }
+  return listing;
+}
+
 Result<DatasetListing> DatasetKind::ArraysToWarm(const std::filesystem::path& dir,
                                                  const std::vector<std::string>& /*arrays*/) const {
   return InvalidArgument(

@@ -3,7 +3,8 @@
 // index`, `inspect`, `verify`, `warm` and `generate` do.
 //
 // A new kind is a room below server/kinds with a DatasetKind, and one line in
-// kinds/product_kinds.cc. Nothing else has to know it.
+// server/catalog/product_kinds.cc. Nothing else has to know it. tests/support/number_kind.cc is a
+// whole kind in one file.
 //
 // Kinds are immutable and thread-safe; the registry is a value.
 #pragma once
@@ -28,7 +29,8 @@
 
 namespace millrace {
 
-/// How a dataset is opened. Opening finds, renews or builds its index, if the kind has one.
+/// How a dataset is opened. Opening finds, renews or builds its index, if the kind has one. A kind
+/// without an index may ignore all of these.
 struct DatasetOpenOptions {
   std::string id;                    // of the dataset, where it has one
   std::filesystem::path index_file;  // where the index is kept; empty: at its usual place
@@ -78,25 +80,28 @@ class DatasetKind {
                              const DatasetOpenOptions& options) const = 0;
 
   // --- Commands: each returns a report for people ---------------------------------------------
-  /// `millrace index`. Opens as Open does, and reports the work.
+  /// `millrace index`. Opens as Open does, and reports the work. Without an index there is none:
+  /// the report is that of Inspect.
   virtual Result<std::string> Index(const std::filesystem::path& dir,
-                                    const DatasetOpenOptions& options) const = 0;
+                                    const DatasetOpenOptions& options) const;
   /// `millrace inspect DIR`: the content of the dataset. Builds its index if necessary.
   virtual Result<std::string> Inspect(const std::filesystem::path& dir,
                                       const DatasetOpenOptions& options) const = 0;
   /// `millrace verify`: compares every byte with the digests that are known. DataLoss that names
-  /// each file that differs.
+  /// each file that differs. FailedPrecondition if the kind knows no digests of contents.
   virtual Result<std::string> Verify(const std::filesystem::path& dir,
-                                     const DatasetOpenOptions& options) const = 0;
-  /// `millrace warm`: all files that batches are built from.
-  virtual Result<DatasetListing> FilesToWarm(const std::filesystem::path& dir) const = 0;
+                                     const DatasetOpenOptions& options) const;
+  /// `millrace warm`: all files that batches are built from. They are the dataset's Files(), unless
+  /// the kind says otherwise.
+  virtual Result<DatasetListing> FilesToWarm(const std::filesystem::path& dir) const;
   /// `millrace warm --arrays`: the files of these arrays, each once. InvalidArgument that names the
   /// existing arrays; also if the kind has no arrays.
   virtual Result<DatasetListing> ArraysToWarm(const std::filesystem::path& dir,
                                               const std::vector<std::string>& arrays) const;
   /// `millrace generate`: the numbers that Generate takes; empty: the kind makes up no datasets.
   virtual std::vector<Parameter> generate_parameters() const { return {}; }
-  /// Writes a made-up dataset into a folder. Fails, with nothing left behind, if the folder is not
+  /// Writes a made-up dataset into a folder. Parameters that are not given have their defaults.
+  /// Fails, with nothing left behind, if the folder is not
   /// empty.
   virtual Result<std::string> Generate(const std::filesystem::path& dir,
                                        const GenerateRequest& request) const;

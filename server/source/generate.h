@@ -1,4 +1,4 @@
-// How a kind makes up a dataset: a request with the values of its parameters.
+// How a kind makes up a dataset: a request with the given values of its parameters.
 //
 // Values; the function is thread-safe.
 #pragma once
@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <string_view>
 
 #include "common/base/result.h"
 #include "common/parameters/params.h"
@@ -14,14 +13,11 @@
 namespace millrace {
 
 struct GenerateRequest {
-  Params params;  // the given ones; they keep their bounds
-  /// Called now and then, from any thread, with the nodes done since the last call, of `total`.
-  std::function<void(std::uint64_t nodes, std::uint64_t total)> progress;
-
-  bool Has(std::string_view name) const { return params.is_set(name); }
-  std::uint64_t Get(std::string_view name, std::uint64_t otherwise) const {
-    return Has(name) ? params.GetSeed(name) : otherwise;
-  }
+  /// The given ones alone; the kind completes them by their defaults (WithDefaults).
+  Params params;
+  /// Called now and then, from any thread, with what was done since the last call, of `total`: the
+  /// kind counts nodes or records.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 
 /// Makes a folder, calls `write`, which fills it, and removes the files if that fails.

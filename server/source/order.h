@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kMaxOrderValue = std::uint64_t{1} << 40;
 struct OrderRow {
   std::uint64_t row = 0;     // its number among the selected examples of its branch
   std::uint32_t branch = 0;  // always 0 if the pipeline has no branches
-  std::uint64_t pass = 0;    // over the branch, in which it occurs; 0 if there are no branches
+  std::uint64_t pass = 0;    // over the branch, in which it occurs; 0 unless Order::has_passes
   /// Whether they are the same row, in whatever pass.
   friend bool operator==(const OrderRow& a, const OrderRow& b) {
     return a.row == b.row && a.branch == b.branch;
@@ -58,6 +58,9 @@ class Order {
   virtual std::uint64_t rows() const = 0;
   /// Whether a unit is a whole batch. A rank then takes one unit per step.
   virtual bool unit_is_batch() const = 0;
+  /// Whether rows belong to passes (OrderRow::pass), which may end within an epoch. Otherwise each
+  /// epoch is a pass, and all its rows belong to it.
+  virtual bool has_passes() const { return false; }
   /// The most rows that a unit has.
   virtual std::uint32_t max_rows() const { return 1; }
   /// Whether some epoch may have the row: not if it is in no bucket. REQUIRES: a selected row.

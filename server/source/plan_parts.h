@@ -1,6 +1,11 @@
 // The parts of a plan: settings that stages give, one type for each concern. A part belongs to the
 // code that uses it; that code defines its type, with the defaults that hold if no stage gives it.
-// Plan::Compile and the sources make a plan of the parts.
+// Plan::Compile and the sources make a plan of the parts. PartsOfPipeline
+// (server/plan/pipeline_parts.h) collects them.
+//
+// Parts that stages of server/plan give are in order_parts.h, and a few in
+// server/sampling/closure_parts.h and server/plan/cache/cache_part.h; those of a kind's stages are
+// in the kind's room.
 //
 // Value type; not thread-safe while it is changed.
 #pragma once
@@ -17,13 +22,8 @@
 
 namespace millrace {
 
-class Pipeline;
-
 class PlanParts {
  public:
-  /// Runs `compile` of every stage of the pipeline, in order.
-  static Result<PlanParts> FromPipeline(const Pipeline& pipeline);
-
   /// The part of this type. If no stage gave it, it has its defaults.
   template <class Part>
   const Part& Get() const {

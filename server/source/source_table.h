@@ -28,7 +28,8 @@ using SourceFactory = std::function<Result<std::shared_ptr<const Source>>(
 
 /// One source: a line of the table.
 struct SourceType {
-  std::string name;  // `source: name`, or `source: {name: argument}`
+  /// `source: name`, or `source: {name: argument}`. No two kinds have sources of one name.
+  std::string name;
   std::string help;  // what an example is
   SourceFactory make;
   /// A value for the source. A pipeline sets it as `source: {name: value}`; its key is

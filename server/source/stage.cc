@@ -45,8 +45,6 @@ std::string_view StagePlaceName(StagePlace place) {
       return "worker";
     case StagePlace::kConsumer:
       return "consumer";
-    case StagePlace::kDevice:
-      return "device";
   }
   return "unknown";
 }

@@ -19,8 +19,8 @@ namespace millrace {
 
 class PlanParts;
 
-/// Where a stage's code runs.
-enum class StagePlace : std::uint8_t { kPlan, kWorker, kConsumer, kDevice };
+/// Where a stage's code runs. Only `millrace inspect` shows it; nothing else depends on it.
+enum class StagePlace : std::uint8_t { kPlan, kWorker, kConsumer };
 std::string_view StagePlaceName(StagePlace place);
 
 /// Where a stage is written in a pipeline with branches.
@@ -49,7 +49,9 @@ struct StageType {
   /// that are used. A message that begins with "<parameter>: " is reported at the place of that
   /// parameter.
   std::function<Status(const Params&)> check;
-  /// Gives the stage's parts to a plan. Stages are called in the table's order.
+  /// Gives the stage's parts to a plan. Stages are called in the table's order. The code that needs
+  /// a part reads it with `parts.Get<Part>()`: MakeOrder and Selection (server/plan/order),
+  /// MakePlanSource, and the sources.
   std::function<Status(const Params&, PlanParts&)> compile;
   /// True: if the file does not have the stage, neither does the plan (shuffle). False: the plan
   /// has the stage with its defaults. The canonical text shows that an optional stage is present:

@@ -67,7 +67,8 @@ prometheus::MetricFamily FamilyOf(const MetricSpec& spec, const MetricSet& metri
 std::string MetricsText(MetricsRoles roles, const MetricSet& metrics) {
   std::vector<prometheus::MetricFamily> families;
   for (const MetricSpec& spec : MetricTable()) {
-    const bool here = (spec.of_dispatcher && roles.dispatcher) || (spec.of_worker && roles.worker);
+    const bool here =
+        (spec.of_dispatcher() && roles.dispatcher) || (spec.of_worker() && roles.worker);
     if (here) families.push_back(FamilyOf(spec, metrics));
   }
   return static_cast<const prometheus::Serializer&>(prometheus::TextSerializer())

@@ -21,6 +21,7 @@
 #include "common/system/stderr_logger.h"
 #include "server/catalog/product_kinds.h"
 #include "server/kinds/coq/coq_dataset.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/plan/plan_library.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/plan_parts.h"
@@ -141,7 +142,7 @@ Status Run(const Options& options) {
       "batch: {{size: {}, remainder: keep}}\nfields: {{global_context: none}}\n",
       options.source, options.size);
   MILLRACE_ASSIGN_OR_RETURN(const Pipeline pipeline, library.Parse(source));
-  MILLRACE_ASSIGN_OR_RETURN(PlanParts parts, PlanParts::FromPipeline(pipeline));
+  MILLRACE_ASSIGN_OR_RETURN(PlanParts parts, PartsOfPipeline(pipeline));
   if (options.kernel == "array") parts.Edit<ClosurePart>().kernel = ClosureKernel::kArray;
   if (options.kernel == "table") parts.Edit<ClosurePart>().kernel = ClosureKernel::kTable;
   if (options.kernel == "turns") parts.Edit<ClosurePart>().kernel = ClosureKernel::kInTurns;

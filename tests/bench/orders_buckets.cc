@@ -56,6 +56,20 @@ void ForPieces(const Values& values, const Add& add) {
   }
 }
 
+/// The share of padded data that is padding, if each value is padded to the smallest bound that is
+/// not below it. Each value counts as the largest of its group. REQUIRES: ascending bounds, and no
+/// value above the last one.
+double PaddingWaste(const ValueHistogram& histogram, std::span<const std::uint64_t> bounds) {
+  double padded = 0;
+  double values = 0;
+  for (const ValueHistogram::Entry& entry : histogram.Entries()) {
+    const auto count = static_cast<double>(entry.count);
+    padded += count * static_cast<double>(*std::ranges::lower_bound(bounds, entry.largest));
+    values += count * static_cast<double>(entry.largest);
+  }
+  return padded == 0 ? 0 : (padded - values) / padded;
+}
+
 /// The bytes an example that the heap holds more than before.
 class HeapSince {
  public:

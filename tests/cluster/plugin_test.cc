@@ -43,7 +43,7 @@ constexpr std::string_view kSource = R"(
 /// Kills the processes that build examples now. How many there were.
 std::size_t KillProcesses(const PluginRegistry& registry) {
   std::size_t killed = 0;
-  for (const PluginRegistry::PoolStats& pool : registry.Stats()) {
+  for (const PluginPoolStats& pool : registry.Stats()) {
     for (const PluginPool::ProcessStats& process : pool.processes) {
       if (process.process == 0) continue;
       ::kill(process.process, SIGKILL);

@@ -123,9 +123,7 @@ void LookThrough(const DatasetIndex& index) {
   for (std::uint32_t f = 0; f <= index.files().size(); ++f) bytes += index.file_name(f).size();
   for (const DefinitionRecord& definition : index.definitions()) {
     bytes += index.string(definition.name).size();
-    const NodeRef node{definition.file, definition.node};
-    static_cast<void>(index.FindDefinition(node));
-    static_cast<void>(index.definition_table().Find(node));
+    static_cast<void>(index.definition_table().Find({definition.file, definition.node}));
   }
   for (const TacticRecord& tactic : index.tactics()) bytes += index.string(tactic.base_text).size();
   Require(bytes < 1 << 28, "names lie in the file");

@@ -3,6 +3,7 @@
 #include "server/plan/text/pipeline.h"
 
 #include "server/catalog/product_kinds.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/source/plan_parts.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/input.h"
@@ -32,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     (pipeline->digest() != pipeline->order_digest()),
                 "the two digests differ if files are excluded, tensors are named or bad examples "
                 "are dropped, and only then");
-  const auto parts = PlanParts::FromPipeline(*pipeline);
+  const auto parts = PartsOfPipeline(*pipeline);
   const auto again = Pipeline::Parse(source, ProductStages());
   fuzz::Require(again.ok() && again->digest() == pipeline->digest() && parts.ok(),
                 "a text means the same each time");

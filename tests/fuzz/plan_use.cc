@@ -7,6 +7,7 @@
 #include "common/expand/expand.h"
 #include "server/catalog/product_kinds.h"
 #include "server/kinds/coq/coq_kind.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/plan/plan.h"
 #include "server/plan/text/pipeline.h"
 #include "server/source/plan_parts.h"
@@ -29,7 +30,7 @@ constexpr std::uint64_t kMostBatches = 4;
 
 Status UsePlan(const std::shared_ptr<const CoqDataset>& dataset, const char* text) {
   const Pipeline pipeline = Pipeline::Parse({.yaml = text}, ProductStages()).value();
-  const PlanParts parts = PlanParts::FromPipeline(pipeline).value();
+  const PlanParts parts = PartsOfPipeline(pipeline).value();
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Source> source,
                             MakeCoqKind()->sources().Make(pipeline.source(), dataset, parts));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan,

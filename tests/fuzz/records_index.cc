@@ -81,7 +81,6 @@ void LookThrough(const std::shared_ptr<const RecordsIndex>& index) {
   parts.Edit<SourcePart>() = {"records", ParamTree{R"({"s": "int64"})"}, {}};
   const auto source = RecordsSources().Make("records", dataset, parts);
   if (!source.ok()) return;
-  static_cast<void>((*source)->max_example_bytes());
   for (const ExampleId id : SomeIds(index->records())) {
     static_cast<void>((*source)->Describe(id));
     std::int64_t value = 0;

@@ -188,24 +188,10 @@ class NumberKind final : public DatasetKind {
     if (dataset.ok()) opened.dataset = *dataset;
     return opened;
   }
-  Result<std::string> Index(const fs::path& dir, const DatasetOpenOptions& options) const override {
-    return Inspect(dir, options);
-  }
   Result<std::string> Inspect(const fs::path& dir,
                               const DatasetOpenOptions& /*options*/) const override {
     MILLRACE_ASSIGN_OR_RETURN(const auto dataset, NumberDataset::Open(dir));
     return "numbers          " + std::to_string(dataset->examples()) + "\n";
-  }
-  Result<std::string> Verify(const fs::path& dir,
-                             const DatasetOpenOptions& options) const override {
-    return Inspect(dir, options);
-  }
-  Result<DatasetListing> FilesToWarm(const fs::path& dir) const override {
-    DatasetListing listing;
-    listing.names = {kFile};
-    MILLRACE_ASSIGN_OR_RETURN(const FileIdentity identity, IdentifyFile(dir / kFile));
-    listing.identities = {identity};
-    return listing;
   }
 
  private:

@@ -23,7 +23,7 @@
 #include "common/security/token.h"
 #include "common/security/x509.h"
 #include "common/system/errno_status.h"
-#include "common/system/read_text.h"
+#include "common/system/read_text_file.h"
 
 namespace millrace::cli {
 namespace {
@@ -89,8 +89,8 @@ Result<CertificateAndKey> TheCa(const std::string& dir) {
   const std::string key = dir + "/ca.key";
   if (std::filesystem::exists(certificate)) {
     CertificateAndKey ca;
-    MILLRACE_ASSIGN_OR_RETURN(ca.certificate, ReadText(certificate));
-    MILLRACE_ASSIGN_OR_RETURN(ca.key, ReadText(key));
+    MILLRACE_ASSIGN_OR_RETURN(ca.certificate, ReadTextFile(certificate));
+    MILLRACE_ASSIGN_OR_RETURN(ca.key, ReadTextFile(key));
     return ca;
   }
   const std::int64_t now = Now();

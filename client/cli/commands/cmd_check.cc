@@ -18,6 +18,7 @@
 #include "common/operations/python_function.h"
 #include "server/kinds/python/plugin_source.h"
 #include "server/kinds/python/python_dataset.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/plan/tensors/function_probe.h"
 #include "server/plan/tensors/grouped_probe.h"
 #include "server/plugin/plugin_config.h"
@@ -153,7 +154,7 @@ Status PrintPlugins(LocalPlans& plans, const std::string& prefix, const Pipeline
   for (const PipelineBranch& branch : pipeline.branches()) {
     MILLRACE_RETURN_IF_ERROR(PrintPlugins(plans, prefix + branch.name + ".", *branch.pipeline));
   }
-  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PlanParts::FromPipeline(pipeline));
+  MILLRACE_ASSIGN_OR_RETURN(const PlanParts parts, PartsOfPipeline(pipeline));
   if (parts.Get<SourcePart>().name == kPythonKind) {
     MILLRACE_ASSIGN_OR_RETURN(PluginObject object, PluginObjectOf(parts));
     MILLRACE_ASSIGN_OR_RETURN(const auto dataset, plans.library().Open(pipeline.dataset()));

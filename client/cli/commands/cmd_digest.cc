@@ -21,6 +21,7 @@
 #include "server/kinds/coq/coq_dataset.h"
 #include "server/kinds/coq/coq_parts.h"
 #include "server/kinds/coq/node_labels.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/tensors_part.h"
@@ -130,7 +131,7 @@ Status PrintAllExamples(LocalPlans& offline, std::uint64_t full) {
     return InvalidArgument(
         "the pipeline has branches: only the batches of an epoch can be printed (--epoch)");
   }
-  MILLRACE_ASSIGN_OR_RETURN(PlanParts parts, PlanParts::FromPipeline(offline.pipeline()));
+  MILLRACE_ASSIGN_OR_RETURN(PlanParts parts, PartsOfPipeline(offline.pipeline()));
   parts.Edit<SplitPart>().take.reset();
   parts.Edit<ShufflePart>().seed.reset();
   parts.Edit<ChunkPart>() = {};

@@ -53,13 +53,13 @@ Status Generate(const GenerateArguments& arguments) {
   const auto began = std::chrono::steady_clock::now();
   std::string report;
   {
-    // The progress bar begins with the first nodes. If the folder cannot be used, the error is then
+    // The progress bar begins with the first call. If the folder cannot be used, the error is then
     // the only line printed.
     std::once_flag begun;
     std::optional<Progress> progress;
-    request.progress = [&](std::uint64_t nodes, std::uint64_t total) {
+    request.progress = [&](std::uint64_t done, std::uint64_t total) {
       std::call_once(begun, [&] { progress.emplace("generating", "nodes", total); });
-      progress->Add(nodes);
+      progress->Add(done);
     };
     MILLRACE_ASSIGN_OR_RETURN(report, kind->Generate(arguments.dir, request));
   }
@@ -116,12 +116,14 @@ void AddGenerateCommand(Tool& tool) {
     const auto take = [arguments, name = name](const std::string& text) {
       arguments->texts[name] = text;
     };
+    const bool is_flag = parameter.types.front() == ParamType::kBool;
     CommandOption option =
-        parameter.types.front() == ParamType::kBool
-            ? command.AddFlag(
-                  flag, [take] { take("true"); }, parameter.help)
-            : command.AddOption(flag, take, parameter.help).TypeName(TypeNameOf(parameter));
-    if (parameter.has_default()) option.Default(PlainText(parameter, parameter.default_value));
+        is_flag ? command.AddFlag(
+                      flag, [take] { take("true"); }, parameter.help)
+                : command.AddOption(flag, take, parameter.help).TypeName(TypeNameOf(parameter));
+    if (parameter.has_default() && !is_flag) {
+      option.Default(PlainText(parameter, parameter.default_value));
+    }
     if (!shared.group.empty()) option.Group(shared.group);
   }
 }

@@ -13,7 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "common/base/utf8.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/tensor/convert.h"
 #include "common/tensor/tensor_word.h"
 #include "server/files/dataset_files.h"

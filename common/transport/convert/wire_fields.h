@@ -41,12 +41,7 @@ std::size_t PackedBytes(const Each& each) {
   each([&bytes](std::uint64_t value) { bytes += Out::VarintSize64(value); });
   return bytes;
 }
-/// Size of a packed field; 0 if it has no values.
-template <class Each>
-std::size_t PackedFieldSize(int field, const Each& each) {
-  const std::size_t bytes = PackedBytes(each);
-  return bytes == 0 ? 0 : LengthFieldSize(field, bytes);
-}
+/// Nothing is written if there are no values.
 template <class Each>
 void WritePacked(int field, const Each& each, Out& out) {
   const std::size_t bytes = PackedBytes(each);

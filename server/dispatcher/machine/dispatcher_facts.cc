@@ -353,7 +353,7 @@ void DispatcherFacts::On(const SessionReportedEarly& u) {
 }
 
 void DispatcherFacts::On(const ListNeeded& u) {
-  Get(sessions_, u.id).list.size.Need(u.members, u.at);
+  Get(sessions_, u.id).list.size.Need(u.members, u.limit, u.at);
 }
 void DispatcherFacts::On(const ListDoubled& u) { Get(sessions_, u.id).list.size.Double(u.at); }
 void DispatcherFacts::On(const ListSent& u) {

@@ -12,8 +12,13 @@ std::uint32_t BaseListSize(std::uint64_t workers, double consumers) {
   return static_cast<std::uint32_t>(std::clamp<double>(size, kLeast, kMaxListMembers));
 }
 
-void ListSize::Need(std::uint32_t members, Time now) {
+void ListSize::Need(std::uint32_t members, std::uint32_t limit, Time now) {
   members = std::min(members, kMaxListMembers);
+  if (within_ == Time{} || std::max(members, members_) <= limit) within_ = now;
+  if (now - within_ >= kAbove) {
+    members_ = std::min(members_, limit);
+    members = std::min(members, limit);
+  }
   if (members >= members_) {
     members_ = members;
     needed_ = 0;
@@ -34,12 +39,13 @@ bool ListSize::MayDouble(Time now) const {
 
 void ListSize::Double(Time now) {
   members_ = std::min(2 * members_, kMaxListMembers);
-  doubled_ = ample_ = now;
+  doubled_ = ample_ = within_ = now;
   needed_ = 0;
 }
 
 void ListSize::ShiftTimes(Duration by) {
   ample_ = ample_ + by;
+  if (within_ != Time{}) within_ = within_ + by;
   if (doubled_ != Time{}) doubled_ = doubled_ + by;
 }
 

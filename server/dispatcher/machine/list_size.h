@@ -24,8 +24,12 @@ class ListSize {
   /// A size doubles at most so often.
   static constexpr Duration kDoubleEvery = std::chrono::seconds(1);
 
-  /// Notes that `members` are needed now. REQUIRES: `now` is not before the last call's `now`.
-  void Need(std::uint32_t members, Time now);
+  /// A size above the limit is cut down to it after this time.
+  static constexpr Duration kAbove = std::chrono::seconds(10);
+
+  /// Notes that `members` are needed now, and that more than `limit` would only take time from
+  /// other consumers. REQUIRES: `now` is not before the last call's `now`.
+  void Need(std::uint32_t members, std::uint32_t limit, Time now);
   bool MayDouble(Time now) const;
   /// REQUIRES: MayDouble.
   void Double(Time now);
@@ -38,6 +42,7 @@ class ListSize {
   std::uint32_t members_ = 0;
   std::uint32_t needed_ = 0;  // the most members since `ample_`
   Time ample_;                // since when fewer than `members_` are needed
+  Time within_;               // when neither size nor need was above the limit, the last time
   Time doubled_;
 };
 

@@ -158,6 +158,7 @@ struct SessionReportedEarly {
 struct ListNeeded {
   SessionId id;
   std::uint32_t members;
+  std::uint32_t limit;  // beyond which members only take time from other consumers
   Time at;
 };
 struct ListDoubled {

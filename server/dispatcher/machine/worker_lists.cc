@@ -19,6 +19,8 @@ namespace {
 /// seldom makes it necessary to look at all of them.
 constexpr std::size_t kSpare = 8;
 
+/// A worker that is idle for less may just be about to be asked.
+constexpr Duration kIdleFor = std::chrono::milliseconds(250);
 constexpr Duration kBasesEvery = std::chrono::milliseconds(250);
 
 /// A list that the consumer's reports do not name is lost after so long.
@@ -57,7 +59,7 @@ bool SameForLists(const Worker& worker, const v1::WorkRequest& report) {
 void WorkerLists::AddTo(SessionId id, v1::AttachResponse& response) {
   const SessionFacts& session = *facts_.FindSession(id);
   Refresh();
-  transition_.Apply(ListNeeded{id, NeededBy(session), transition_.now()});
+  transition_.Apply(NeededBy(session));
   std::vector<WorkerId> members = MembersOf(session, *response.mutable_list());
   const std::string text = response.list().SerializeAsString();
   transition_.Apply(
@@ -70,7 +72,7 @@ void WorkerLists::OnReport(SessionId id) {
   const SessionFacts& session = *facts_.FindSession(id);
   Refresh();
   const std::uint32_t before = session.list.size.members();
-  transition_.Apply(ListNeeded{id, NeededBy(session), transition_.now()});
+  transition_.Apply(NeededBy(session));
   GrowIfShort(session);
   if (session.list.size.members() != before) changed_sessions_.insert(id);
   const bool is_lost = session.report->list() < session.list.number &&
@@ -100,38 +102,36 @@ bool WorkerLists::IdleOutside(const SessionFacts& session) const {
   const First& first = FirstOf(session, session.list.size.members());
   if (first.places.size() <= session.list.size.members() && first.all) return false;
   const ListPlace last = first.places[session.list.size.members() - 1];
-  return std::any_of(idle_.begin(), idle_.end(), [&](WorkerId id) {
+  return std::any_of(idle_.begin(), idle_.end(), [&](const auto& idle) {
+    const auto [id, since] = idle;
     const Worker* worker = facts_.FindWorker(id);
-    return worker != nullptr && IsUsable(*worker, session, transition_.now(), options_) &&
-           !FailsForGood(session, id) && last < first.order.Of(*worker);
+    return transition_.now() - since >= kIdleFor && worker != nullptr &&
+           IsUsable(*worker, session, transition_.now(), options_) && !FailsForGood(session, id) &&
+           last < first.order.Of(*worker);
   });
 }
 
-std::uint32_t WorkerLists::NeededBy(const SessionFacts& session) {
+ListNeeded WorkerLists::NeededBy(const SessionFacts& session) {
   std::uint32_t used = 0;
   if (session.report) {
     used = session.report->used();
   } else if (session.early_report) {
     used = session.early_report->used();
   }
-  return std::max(BaseOf(session), used);
+  const Plan& plan = PlanOf(session);
+  return {session.id, std::max(used, plan.base), plan.most, transition_.now()};
 }
 
-std::uint32_t WorkerLists::BaseOf(const SessionFacts& session) {
+const WorkerLists::Plan& WorkerLists::PlanOf(const SessionFacts& session) {
   const Plan& plan = plans_[session.plan->fingerprint];
   if (!plan.known || (bases_stale_ && transition_.now() - bases_computed_ >= kBasesEvery)) {
     ComputeBases();
   }
-  return plan.base;
+  return plan;
 }
 
-void WorkerLists::ComputeBases() {
-  bases_stale_ = false;
-  bases_computed_ = transition_.now();
-  std::map<std::string_view, double> consumers;  // live ones, by plan
-  for (const auto& [id, session] : facts_.sessions()) {
-    if (session.live) consumers[session.plan->fingerprint] += 1;
-  }
+std::map<std::string_view, std::uint32_t> WorkerLists::ListSizes(
+    const std::map<std::string_view, double>& consumers) const {
   struct Sum {
     std::uint64_t workers = 0;
     double consumers = 0;  // over its workers
@@ -151,17 +151,44 @@ void WorkerLists::ComputeBases() {
       sum.consumers += all;
     }
   }
-  std::erase_if(plans_, [&](const auto& plan) { return !consumers.contains(plan.first); });
-  for (const auto& [fingerprint, count] : consumers) {
-    const Sum& sum = sums[fingerprint];
+  std::map<std::string_view, std::uint32_t> sizes;
+  for (const auto& [plan, count] : consumers) {
+    const Sum& sum = sums[plan];
     const double each = sum.workers == 0 ? 1 : sum.consumers / static_cast<double>(sum.workers);
-    plans_[std::string(fingerprint)] = {BaseListSize(sum.workers, each), true};
+    sizes[plan] = BaseListSize(sum.workers, each);
+  }
+  return sizes;
+}
+
+void WorkerLists::ComputeBases() {
+  bases_stale_ = false;
+  bases_computed_ = transition_.now();
+  // Consumers of plans, and of them those that take all they can get: one that uses half of a list
+  // of the base size counts half.
+  std::map<std::string_view, double> consumers;
+  std::map<std::string_view, double> greedy;
+  for (const auto& [id, session] : facts_.sessions()) {
+    if (session.live) consumers[session.plan->fingerprint] += 1;
+  }
+  std::erase_if(plans_, [&](const auto& plan) { return !consumers.contains(plan.first); });
+  for (const auto& [plan, size] : ListSizes(consumers)) {
+    plans_[std::string(plan)] = {size, size, true};
   }
   for (const auto& [id, session] : facts_.sessions()) {
     if (!session.live) continue;
-    const std::uint32_t base = plans_.find(session.plan->fingerprint)->second.base;
-    if (session.list.number == 0 || base <= session.list.size.members()) continue;
-    transition_.Apply(ListNeeded{id, base, transition_.now()});
+    const double base = plans_.find(session.plan->fingerprint)->second.base;
+    greedy[session.plan->fingerprint] +=
+        session.report ? std::min(1.0, session.report->used() / base) : 1;
+  }
+  for (const auto& [plan, size] : ListSizes(greedy)) {
+    Plan& known = plans_.find(plan)->second;
+    known.most = std::max(known.base, size);
+  }
+  for (const auto& [id, session] : facts_.sessions()) {
+    if (!session.live) continue;
+    const Plan& plan = plans_.find(session.plan->fingerprint)->second;
+    if (session.list.number == 0 || plan.base <= session.list.size.members()) continue;
+    transition_.Apply(ListNeeded{id, plan.base, plan.most, transition_.now()});
     changed_sessions_.insert(id);
     look_ = true;
   }
@@ -322,7 +349,7 @@ void WorkerLists::WillApply(const Update& update) {
     if (!heard || !SameForLists(worker, reported->report)) changed(reported->id);
     heard_.insert(reported->id);
     if (reported->report.idle_threads() > 0) {
-      idle_.insert(reported->id);
+      idle_.try_emplace(reported->id, transition_.now());
     } else {
       idle_.erase(reported->id);
     }
@@ -342,6 +369,7 @@ void WorkerLists::WillApply(const Update& update) {
     for (const auto& [id, worker] : facts_.workers()) changed(id);
   } else if (const auto* said = std::get_if<SessionReported>(&update)) {
     const SessionFacts& session = *facts_.FindSession(said->id);
+    if (!session.report || session.report->used() != said->report.used()) bases_stale_ = true;
     if (session.failing.empty() && said->report.failing().empty()) return;
     if (FailingForGood(session) == FailingForGood(said->report)) return;
     first_.erase(said->id);

@@ -14,9 +14,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -58,7 +60,8 @@ class WorkerLists {
   };
   /// The facts of a plan that live sessions read.
   struct Plan {
-    std::uint32_t base = 0;  // size of its lists
+    std::uint32_t base = 0;  // size of its lists, if all consumers take what they can get
+    std::uint32_t most = 0;  // size, if those take it that use so many members now
     bool known = false;
   };
 
@@ -70,11 +73,15 @@ class WorkerLists {
   void Refresh();
   /// Whether this worker's change has changed the session's first workers.
   bool Place(const SessionFacts& session, WorkerId worker, First& first) const;
-  std::uint32_t BaseOf(const SessionFacts& session);
+  /// The sizes of the lists of the session's plan, which may be 250 ms old.
+  const Plan& PlanOf(const SessionFacts& session);
   void ComputeBases();
-  /// The number of members that the session needs, by its last report.
-  std::uint32_t NeededBy(const SessionFacts& session);
-  /// Whether a usable worker outside the session's list has an idle thread.
+  /// The sizes of lists, by plan, if each plan has so many consumers.
+  std::map<std::string_view, std::uint32_t> ListSizes(
+      const std::map<std::string_view, double>& consumers) const;
+  /// The number of members that the session needs, by its last report, and their limit.
+  ListNeeded NeededBy(const SessionFacts& session);
+  /// Whether a usable worker outside the session's list has had an idle thread for some time.
   bool IdleOutside(const SessionFacts& session) const;
   /// Grows a list whose consumer waits while workers outside are idle.
   void GrowIfShort(const SessionFacts& session);
@@ -90,11 +97,11 @@ class WorkerLists {
 
   // Caches of values that follow from the facts.
   mutable std::unordered_map<SessionId, First> first_;  // by session
-  std::map<std::string, Plan> plans_;                   // by fingerprint
+  std::map<std::string, Plan, std::less<>> plans_;      // by fingerprint
   bool bases_stale_ = true;
   Time bases_computed_;
-  std::set<WorkerId> heard_;  // workers, at the last check
-  std::set<WorkerId> idle_;   // workers with an idle thread
+  std::set<WorkerId> heard_;       // workers, at the last check
+  std::map<WorkerId, Time> idle_;  // workers with an idle thread, since when
 
   std::set<WorkerId> changed_workers_;    // since the last Refresh
   std::set<SessionId> changed_sessions_;  // their lists may differ from the sent lists

@@ -1,5 +1,6 @@
 // closure: closures of terms stop at definitions.
 
+#include "common/parameters/make_parameter.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -9,12 +10,10 @@ namespace millrace {
 StageType CoqClosureKeys() {
   StageType stage;
   stage.name = "closure";
-  stage.parameters = {{
-      .name = "stop_at_definitions",
-      .types = {ParamType::kBool},
-      .default_value = true,
-      .help = "definitions are found but not gone through (roots always are)",
-  }};
+  stage.parameters = {
+      BoolParameter("stop_at_definitions", true,
+                    "definitions are found but not gone through (roots always are)"),
+  };
   stage.unused = [](std::string_view source, const Params&) -> std::vector<std::string> {
     if (source == "roots" || source == "graphs") return {"stop_at_definitions"};
     return {};

@@ -53,7 +53,6 @@ class CoqDataset final : public Dataset, private FileWatch {
   CoqDataset& operator=(const CoqDataset&) = delete;
 
   const DatasetIndex& index() const { return *index_; }
-  const std::shared_ptr<const DatasetIndex>& shared_index() const { return index_; }
 
   std::string_view kind() const override { return kCoqKind; }
   const std::filesystem::path& dir() const override { return dir_; }

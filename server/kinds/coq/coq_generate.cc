@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include "common/parameters/make_parameter.h"
-#include "common/parameters/member.h"
 #include "server/kinds/coq/generator/generator.h"
 
 namespace millrace {
@@ -16,35 +15,34 @@ constexpr std::uint64_t kMostGeneratorThreads = 4096;
 std::vector<Parameter> CoqGenerateParameters() {
   const GeneratorOptions usual;
   return {
-      WithDefault(IntParameter("nodes", "nodes of all files together, about"),
-                  AsParamValue(usual.nodes)),
+      IntParameter("nodes", usual.nodes, "nodes of all files together, about"),
       IntParameter("files", "files (default: in proportion to the nodes)"),
       IntParameter("definitions", "definitions (default: 1 for 150 nodes)"),
       IntParameter("proof-states",
                    "outcomes of known tactics; 0 for none (default: 1 for 35 nodes)"),
-      {.name = "seed",
-       .types = {ParamType::kSeed},
-       .default_value = AsParamValue(usual.seed),
-       .help = "equal seed and options, equal bytes"},
-      WithDefault(IntParameter("segments", "segments a file's message has, about", 1, 1000),
-                  AsParamValue(usual.segments)),
+      SeedParameter("seed", usual.seed, "equal seed and options, equal bytes"),
+      IntParameter("segments", usual.segments, "segments a file's message has, about", 1, 1000),
       IntParameter("threads", "threads (default: all processors)", 1, kMostGeneratorThreads),
-      BoolParameter("force",
-                    "replace the dataset that was generated in DIR: deletes its .bin files"),
+      WithDefault(BoolParameter("force",
+                                "replace the dataset that was generated in DIR: deletes "
+                                "its .bin files"),
+                  false),
   };
 }
 
 Result<std::string> GenerateCoq(const std::filesystem::path& dir, const GenerateRequest& request) {
+  MILLRACE_ASSIGN_OR_RETURN(const Params params,
+                            WithDefaults(CoqGenerateParameters(), request.params));
   GeneratorOptions given;
-  given.nodes = request.Get("nodes", given.nodes);
-  given.files = request.Get("files", 0);
-  given.definitions = request.Get("definitions", 0);
-  given.proof_states = request.Get("proof-states", 0);
-  given.without_proofs = request.Has("proof-states") && given.proof_states == 0;
-  given.seed = request.Get("seed", given.seed);
-  given.segments = static_cast<std::uint32_t>(request.Get("segments", given.segments));
-  given.threads = static_cast<std::uint32_t>(request.Get("threads", 0));
-  given.force = request.Has("force");
+  given.nodes = params.GetUnsigned("nodes");
+  given.files = params.GetUnsignedOr("files", 0);
+  given.definitions = params.GetUnsignedOr("definitions", 0);
+  given.proof_states = params.GetUnsignedOr("proof-states", 0);
+  given.without_proofs = params.is_set("proof-states") && given.proof_states == 0;
+  given.seed = params.GetUnsigned("seed");
+  given.segments = static_cast<std::uint32_t>(params.GetUnsigned("segments"));
+  given.threads = static_cast<std::uint32_t>(params.GetUnsignedOr("threads", 0));
+  given.force = params.GetBool("force");
   MILLRACE_ASSIGN_OR_RETURN(GeneratorOptions options, CompleteGeneratorOptions(given));
   if (request.progress) {
     options.progress = [&request, total = options.nodes](std::uint64_t nodes) {

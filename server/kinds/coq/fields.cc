@@ -1,5 +1,6 @@
 // fields: which optional tensors a batch has.
 
+#include "common/parameters/make_parameter.h"
 #include "server/kinds/coq/coq_parts.h"
 #include "server/source/plan_parts.h"
 #include "server/source/stage.h"
@@ -13,20 +14,11 @@ StageType CoqFieldsStage() {
   stage.place = StagePlace::kWorker;
   stage.help = "which optional tensors a batch has";
   stage.parameters = {
-      {
-          .name = "global_context",
-          .types = {ParamType::kText},
-          .default_value = std::string("reference"),
-          .help =
-              "global contexts as numbers of a table (reference), as label lists (full), or not",
-          .allowed = {"reference", "full", "none"},
-      },
-      {
-          .name = "text",
-          .types = {ParamType::kBool},
-          .default_value = false,
-          .help = "adds state_text and tactic_text",
-      },
+      WordParameter(
+          "global_context", "reference",
+          "global contexts as numbers of a table (reference), as label lists (full), or not",
+          {"reference", "full", "none"}),
+      BoolParameter("text", false, "adds state_text and tactic_text"),
   };
   stage.unused = [](std::string_view source, const Params&) -> std::vector<std::string> {
     if (source == "proof_states") return {};

@@ -1,5 +1,6 @@
 // filter: leaves examples out before they are built. Two of its keys also change the numbering.
 
+#include "common/parameters/make_parameter.h"
 #include "server/kinds/coq/coq_columns.h"
 #include "server/kinds/coq/coq_parts.h"
 #include "server/source/order_parts.h"
@@ -14,34 +15,17 @@ StageType CoqFilterStage() {
   stage.place = StagePlace::kPlan;
   stage.help = "leaves examples out before they are built";
   stage.parameters = {
-      {
-          .name = "exclude_none_arguments",
-          .types = {ParamType::kBool},
-          .default_value = false,
-          .help = "leaves out proof states with a tactic argument that is neither local nor global",
-          .in_build = false,
-      },
-      {
-          .name = "exclude_not_faithful",
-          .types = {ParamType::kBool},
-          .default_value = false,
-          .help = "leaves out proof states whose tactic text is not what Coq would read back",
-          .in_build = false,
-      },
-      {
-          .name = "required_tactic_occurrence",
-          .types = {ParamType::kInt},
-          .default_value = std::int64_t{1},
-          .help = "drops tactics met fewer times, with their examples, and renumbers the rest",
-          .min = 1,
-          .max = 0xFFFFFFFF,
-      },
-      {
-          .name = "restrict_to_spine",
-          .types = {ParamType::kBool},
-          .default_value = false,
-          .help = "only definitions on the spine of their file get labels and give proof states",
-      },
+      OnlySelects(BoolParameter(
+          "exclude_none_arguments", false,
+          "leaves out proof states with a tactic argument that is neither local nor global")),
+      OnlySelects(BoolParameter(
+          "exclude_not_faithful", false,
+          "leaves out proof states whose tactic text is not what Coq would read back")),
+      IntParameter("required_tactic_occurrence", 1,
+                   "drops tactics met fewer times, with their examples, and renumbers the rest", 1,
+                   0xFFFFFFFF),
+      BoolParameter("restrict_to_spine", false,
+                    "only definitions on the spine of their file get labels and give proof states"),
   };
   stage.unused = [](std::string_view source, const Params&) -> std::vector<std::string> {
     if (source == "proof_states") return {};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/base/quoted.h"
+#include "common/parameters/make_parameter.h"
 #include "server/kinds/graph/source_makers.h"
 #include "server/source/plan_parts.h"
 
@@ -21,12 +22,6 @@ Status NoList(const GraphDataset& dataset, std::string_view prefix, std::string_
 }
 
 SourceTable GraphSources() {
-  const auto list = [](const char* help) {
-    Parameter parameter;
-    parameter.types = {ParamType::kText};
-    parameter.help = help;
-    return parameter;
-  };
   // Errors about keys that do not suit the dataset have their places.
   const auto located = [](const SourceFactory& make) -> SourceFactory {
     return [make](std::shared_ptr<const Dataset> dataset,
@@ -43,13 +38,14 @@ SourceTable GraphSources() {
       {.name = "roots",
        .help = "a node of a list, with its closure",
        .make = located(MakeRootSource),
-       .argument = list("name of the list; all: every node, if no list has that name"),
+       .argument =
+           NonEmptyTextParameter("", "name of the list; all: every node, if no list has that name"),
        .defaults = defaults,
        .has_graphs = true},
       {.name = "graphs",
        .help = "a whole small graph of a list",
        .make = located(MakeSmallGraphSource),
-       .argument = list("name of the list"),
+       .argument = NonEmptyTextParameter("", "name of the list"),
        .defaults = defaults,
        .has_graphs = true},
   });

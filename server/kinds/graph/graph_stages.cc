@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/parameters/make_parameter.h"
 #include "server/kinds/graph/graph_parts.h"
 #include "server/kinds/graph/graph_sources.h"
 #include "server/sampling/neighbor_options.h"
@@ -17,49 +18,21 @@ constexpr const char* kNeighbors = "neighbors";
 
 std::vector<Parameter> ClosureParameters() {
   return {
-      {
-          .name = "stop_at",
-          .types = {ParamType::kInts, ParamType::kTexts},
-          .default_value = {},
-          .help = "labels of nodes that are found but not gone through (roots always are)",
-          .unordered = true,
-      },
-      {
-          .name = "kind",
-          .types = {ParamType::kText},
-          .default_value = std::string("closure"),
-          .help =
-              "closure: all that the root reaches; neighbors: some neighbours of it, drawn anew "
-              "in every epoch, some of theirs, and so on",
-          .allowed = {"closure", kNeighbors},
-      },
-      {
-          .name = "fanout",
-          .types = {ParamType::kInts, ParamType::kTree},
-          .default_value = {},
-          .help = "neighbors drawn of each node, hop by hop; -1: all of them. Or such a list for "
+      Unordered(
+          ParameterOf({ParamType::kInts, ParamType::kTexts}, "stop_at",
+                      "labels of nodes that are found but not gone through (roots always are)")),
+      WordParameter("kind", "closure",
+                    "closure: all that the root reaches; neighbors: some neighbours of it, drawn "
+                    "anew in every epoch, some of theirs, and so on",
+                    {"closure", kNeighbors}),
+      ParameterOf({ParamType::kInts, ParamType::kTree}, "fanout",
+                  "neighbors drawn of each node, hop by hop; -1: all of them. Or such a list for "
                   "each label of edges: {cites: [15, 10], writes: [5, 5]}",
-          .min = -1,
-          .max = kMaxFanout,
-      },
-      {
-          .name = "replace",
-          .types = {ParamType::kBool},
-          .default_value = false,
-          .help = "whether an edge may be drawn several times",
-      },
-      {
-          .name = "merge",
-          .types = {ParamType::kBool},
-          .default_value = true,
-          .help = "one graph a batch, with every node once; false: a graph for each root",
-      },
-      {
-          .name = "seed",
-          .types = {ParamType::kSeed},
-          .default_value = std::int64_t{0},
-          .help = "another seed, other neighbors",
-      },
+                  -1, kMaxFanout),
+      BoolParameter("replace", false, "whether an edge may be drawn several times"),
+      BoolParameter("merge", true,
+                    "one graph a batch, with every node once; false: a graph for each root"),
+      SeedParameter("seed", 0, "another seed, other neighbors"),
   };
 }
 
@@ -99,7 +72,7 @@ StageType ClosureKeys() {
     neighbors.fanout = params.values().at("fanout");
     neighbors.replace = params.GetBool("replace");
     neighbors.merge = params.GetBool("merge");
-    neighbors.seed = params.GetSeed("seed");
+    neighbors.seed = params.GetUnsigned("seed");
     if (params.is_set("max_subgraph_size")) {
       neighbors.max_subgraph_size = static_cast<std::uint32_t>(params.GetInt("max_subgraph_size"));
     }
@@ -118,13 +91,7 @@ StageType ArraysStage(const char* name, const char* help, StageLevel level,
   stage.help = help;
   stage.optional = true;
   stage.scalar = true;
-  stage.parameters = {{
-      .name = name,
-      .types = {ParamType::kTexts},
-      .default_value = {},
-      .help = help,
-      .unordered = true,
-  }};
+  stage.parameters = {Unordered(TextsParameter(name, help))};
   stage.unused = [key = stage.name](std::string_view source, const Params&) {
     if (source == "roots" || source == "graphs") return std::vector<std::string>();
     return std::vector<std::string>{key};

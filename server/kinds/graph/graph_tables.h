@@ -16,7 +16,7 @@
 
 #include "common/base/result.h"
 #include "common/batch/batch_writer.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/batch/layout/layout.h"
 #include "common/operations/operation.h"
 #include "common/system/mutex.h"
@@ -116,7 +116,7 @@ class GraphTables : public SourceTables {
     const std::uint64_t most = dataset_->node_labels() - 1;
     const std::byte* const labels = node_labels_->data;
     std::uint64_t largest = 0;
-    internal::VisitDType(node_labels_->type.dtype, [&](auto zero) {
+    internal::VisitInteger(node_labels_->type.dtype, [&](auto zero) {
       using Label = decltype(zero);
       Append(writer, numbers_.node_label, count, most, [&](std::uint32_t i) {
         // A negative label becomes a very large one.

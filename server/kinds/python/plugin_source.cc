@@ -14,6 +14,7 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
+#include "common/parameters/make_parameter.h"
 #include "server/kinds/python/python_dataset.h"
 #include "server/plugin/plugin_config.h"
 #include "server/plugin/plugin_probe.h"
@@ -295,16 +296,6 @@ Result<std::shared_ptr<const Source>> MakePluginSource(
       std::move(given), std::move(probe), Xxh3(identity)));
 }
 
-Parameter PluginOption(std::string name, ParamType type, ParamValue usual, std::string help) {
-  Parameter option;
-  option.name = std::move(name);
-  option.types = {type};
-  option.default_value = std::move(usual);
-  option.help = std::move(help);
-  option.in_order = false;  // what the order depends on is in the source's digest
-  return option;
-}
-
 }  // namespace
 
 Result<PluginObject> PluginObjectOf(const PlanParts& parts) {
@@ -334,10 +325,7 @@ Result<PluginObject> PluginObjectOf(const PlanParts& parts) {
 }
 
 SourceTable PluginSources(std::shared_ptr<PluginRegistry> plugins) {
-  Parameter object;
-  object.types = {ParamType::kText};
-  object.help = "the class, as \"module:Class\"";
-  object.check = [](const ParamValue& value) {
+  const auto is_class = [](const ParamValue& value) {
     return ParsePluginObject(std::get<std::string>(value)).status();
   };
   SourceType python;
@@ -347,23 +335,21 @@ SourceTable PluginSources(std::shared_ptr<PluginRegistry> plugins) {
                                                const PlanParts& parts) {
     return MakePluginSource(plugins, dataset, parts);
   };
-  python.argument = std::move(object);
+  python.argument =
+      WithCheck(NonEmptyTextParameter("", "the class, as \"module:Class\""), is_class);
   python.own_dataset = [](const ParamValue& argument) {
     const auto named = ParsePluginObject(std::get<std::string>(argument));
     return named.ok() ? std::string(kPluginIdPrefix) + named->module : std::string();
   };
   python.options = {
-      PluginOption("args", ParamType::kTree, {}, "arguments of the class, by their names"),
-      PluginOption("drop", ParamType::kTexts, {}, "names of exceptions that drop the example"),
-      PluginOption("timeout", ParamType::kInt, std::int64_t{60},
-                   "seconds that an example may take"),
-      PluginOption("random", ParamType::kBool, false,
-                   "seed random, numpy.random and torch before each example"),
-      PluginOption("seed", ParamType::kInt, {}, "of chance; usually that of shuffle"),
+      ParameterOf({ParamType::kTree}, "args", "arguments of the class, by their names"),
+      Unordered(TextsParameter("drop", "names of exceptions that drop the example")),
+      IntParameter("timeout", 60, "seconds that an example may take", 1, 86400),
+      BoolParameter("random", false, "seed random, numpy.random and torch before each example"),
+      IntParameter("seed", "of chance; usually that of shuffle", std::nullopt),
   };
-  python.options[1].unordered = true;
-  python.options[2].min = 1;
-  python.options[2].max = 86400;
+  // What the order depends on is in the source's digest.
+  for (Parameter& option : python.options) option.in_order = false;
   return SourceTable({std::move(python)});
 }
 

@@ -40,9 +40,6 @@ class PythonKind final : public DatasetKind {
     return opened;
   }
 
-  Result<std::string> Index(const fs::path& dir, const DatasetOpenOptions& options) const override {
-    return Inspect(dir, options);
-  }
   Result<std::string> Inspect(const fs::path& dir,
                               const DatasetOpenOptions& /*options*/) const override {
     MILLRACE_ASSIGN_OR_RETURN(const auto dataset, PythonDataset::OfFolder(dir));
@@ -59,20 +56,6 @@ class PythonKind final : public DatasetKind {
     return FailedPrecondition(
         fmt::format("{} is read by a plugin alone: nothing is known of the contents of its files",
                     dir.string()));
-  }
-  Result<DatasetListing> FilesToWarm(const fs::path& dir) const override {
-    MILLRACE_ASSIGN_OR_RETURN(const auto dataset, PythonDataset::OfFolder(dir));
-    DatasetListing listing;
-    for (const DatasetFile& file : dataset->Files()) {
-      const auto identity = IdentifyFile(dir / file.name);
-      if (!identity.ok()) {
-        listing.bad.push_back({file.name, identity.status().message()});
-        continue;
-      }
-      listing.names.push_back(file.name);
-      listing.identities.push_back(*identity);
-    }
-    return listing;
   }
 
  private:

@@ -13,6 +13,7 @@
 
 #include "common/base/hash.h"
 #include "common/batch/batch_writer.h"
+#include "common/parameters/make_parameter.h"
 #include "server/kinds/records/record_features.h"
 #include "server/kinds/records/record_rows.h"
 #include "server/kinds/records/records_dataset.h"
@@ -335,26 +336,22 @@ Result<std::shared_ptr<const Source>> MakeRecordsSource(std::shared_ptr<const Da
 }  // namespace
 
 SourceTable RecordsSources() {
-  Parameter features;
-  features.types = {ParamType::kTree};
-  features.help =
-      "tensors and their types, such as {d: \"bytes[194]\", s: int64, x: \"float32[*, 80]\", "
-      "tags: \"str[*]\"}, or {name: {feature: \"image/label\", type: int64, default: 0}}";
-  features.check = [](const ParamValue& value) { return ReadRecordFeatures(value).status(); };
-  Parameter on_error;
-  on_error.name = kOnError;
-  on_error.types = {ParamType::kText};
-  on_error.default_value = std::string("fail");
-  on_error.allowed = {"fail", "drop"};
+  Parameter on_error = WordParameter(
+      kOnError, "fail",
+      "what a record does that does not fit the types; drop also drops those whose data "
+      "have a wrong checksum",
+      {"fail", "drop"});
   on_error.in_order = false;
-  on_error.help =
-      "what a record does that does not fit the types; drop also drops those whose data have a "
-      "wrong checksum";
   SourceType records;
   records.name = kRecordsKind;
   records.help = "a record";
   records.make = MakeRecordsSource;
-  records.argument = std::move(features);
+  records.argument = WithCheck(
+      ParameterOf(
+          {ParamType::kTree}, "",
+          "tensors and their types, such as {d: \"bytes[194]\", s: int64, x: \"float32[*, 80]\", "
+          "tags: \"str[*]\"}, or {name: {feature: \"image/label\", type: int64, default: 0}}"),
+      [](const ParamValue& value) { return ReadRecordFeatures(value).status(); });
   records.options = {std::move(on_error)};
   return SourceTable({std::move(records)});
 }

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 
 namespace millrace {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 /// Replaces numbers of a branch's rows by those of the joined table. Negative ones mean none.
 void Renumber(DType type, std::span<const std::uint32_t> rows, std::byte* values,
               std::size_t count) {
-  internal::VisitDType(type, [&](auto zero) {
+  internal::VisitInteger(type, [&](auto zero) {
     for (std::size_t i = 0; i < count; ++i) {
       auto value = zero;
       std::memcpy(&value, values + i * sizeof value, sizeof value);

@@ -103,18 +103,6 @@ class BoundsSearch {
   std::vector<std::uint16_t> choices_;  // j < kMaxEntries
 };
 
-/// Calls `visit(bucket, entry)` for the entries that are not above the last bound.
-template <class Visit>
-void ForEachEntry(const ValueHistogram& histogram, std::span<const std::uint64_t> bounds,
-                  const Visit& visit) {
-  std::size_t bucket = 0;
-  for (const ValueHistogram::Entry& entry : histogram.Entries()) {
-    while (bucket < bounds.size() && bounds[bucket] < entry.largest) ++bucket;
-    if (bucket == bounds.size()) return;
-    visit(bucket, entry);
-  }
-}
-
 }  // namespace
 
 ValueHistogram::ValueHistogram(std::uint64_t limit) : limit_(limit), slots_(kSlots) {}
@@ -181,20 +169,13 @@ std::vector<std::uint64_t> BestBounds(const ValueHistogram& histogram, std::size
 std::vector<std::uint64_t> BucketCounts(const ValueHistogram& histogram,
                                         std::span<const std::uint64_t> bounds) {
   std::vector<std::uint64_t> counts(bounds.size(), 0);
-  ForEachEntry(histogram, bounds, [&](std::size_t bucket, const ValueHistogram::Entry& entry) {
+  std::size_t bucket = 0;
+  for (const ValueHistogram::Entry& entry : histogram.Entries()) {
+    while (bucket < bounds.size() && bounds[bucket] < entry.largest) ++bucket;
+    if (bucket == bounds.size()) break;
     counts[bucket] += entry.count;
-  });
+  }
   return counts;
-}
-
-double PaddingWaste(const ValueHistogram& histogram, std::span<const std::uint64_t> bounds) {
-  Uint128 padded = 0;
-  Uint128 values = 0;
-  ForEachEntry(histogram, bounds, [&](std::size_t bucket, const ValueHistogram::Entry& entry) {
-    padded += Uint128{bounds[bucket]} * entry.count;
-    values += Uint128{entry.largest} * entry.count;
-  });
-  return padded == 0 ? 0 : static_cast<double>(padded - values) / static_cast<double>(padded);
 }
 
 }  // namespace millrace

@@ -77,9 +77,4 @@ std::vector<std::uint64_t> BestBounds(const ValueHistogram& histogram, std::size
 std::vector<std::uint64_t> BucketCounts(const ValueHistogram& histogram,
                                         std::span<const std::uint64_t> bounds);
 
-/// The share of padded data that is padding: the sum of bounds minus the sum of values, divided by
-/// the sum of bounds; from 0 to 1. Values above the last bound are left out; each value counts as
-/// the largest of its group. REQUIRES: ascending bounds.
-double PaddingWaste(const ValueHistogram& histogram, std::span<const std::uint64_t> bounds);
-
 }  // namespace millrace

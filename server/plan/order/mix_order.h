@@ -37,6 +37,7 @@ class MixOrder final : public Order {
   std::uint64_t units() const override { return units_; }
   std::uint64_t rows() const override { return units_; }
   bool unit_is_batch() const override { return false; }
+  bool has_passes() const override { return true; }
   std::unique_ptr<OrderReader> NewReader() const override;
 
   const MixShares& shares() const { return shares_; }

@@ -9,6 +9,7 @@
 
 #include "common/base/json_text.h"
 #include "common/base/suggestion.h"
+#include "common/parameters/make_parameter.h"
 #include "server/yaml/read_parameter.h"
 
 namespace millrace {
@@ -25,12 +26,7 @@ const std::vector<std::string>& MixKeys() {
 /// A whole number of a key from `least` to `most`.
 Result<std::uint64_t> ReadNumber(const std::string& key, std::int64_t least, std::int64_t most,
                                  const WrittenValue& written) {
-  Parameter parameter;
-  parameter.name = key;
-  parameter.types = {ParamType::kInt};
-  parameter.min = least;
-  parameter.max = most;
-  const ReadValue read = ReadParameter(parameter, *written.value);
+  const ReadValue read = ReadParameter(IntParameter(key, "", least, most), *written.value);
   if (!read.error) return static_cast<std::uint64_t>(std::get<std::int64_t>(read.value));
   return written.layer.Error(read.error->mark, fmt::format("{}: {}", key, read.error->message));
 }

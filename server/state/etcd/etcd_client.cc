@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "common/system/read_text.h"
+#include "common/system/read_text_file.h"
 #include "common/transport/grpc/failed_channel.h"
 #include "common/transport/grpc/tls_channel_credentials.h"
 #include "etcd/rpc.grpc.pb.h"
@@ -157,7 +157,7 @@ grpc::Status EtcdClient::LogIn(Endpoint& endpoint) {
   etcdserverpb::AuthenticateRequest request;
   for (const auto& [file, field] : {std::pair("username", request.mutable_name()),
                                     std::pair("password", request.mutable_password())}) {
-    Result<std::string> text = ReadText(tls_->path() + "/" + file);
+    Result<std::string> text = ReadTextFile(tls_->path() + "/" + file);
     if (!text.ok()) {
       return {grpc::StatusCode::UNAUTHENTICATED,
               "etcd wants to know who this is: expected a certificate, or the files username and "

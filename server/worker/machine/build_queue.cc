@@ -19,7 +19,11 @@ void BuildQueue::AddStream(StreamId id, const std::string& plan, const std::stri
   stream.batches = &batches_.AddStream(id, plan, place);
   const auto twins = stream.batches->twins.find(place);
   stream.twins = twins == stream.batches->twins.end() ? nullptr : &twins->second;
-  jobs_.try_emplace(job);
+  if (auto gone = gone_.extract(job)) {
+    jobs_.insert(std::move(gone));
+  } else {
+    jobs_.try_emplace(job);
+  }
 }
 
 void BuildQueue::SetWeight(const std::string& job, double weight) { jobs_.at(job).weight = weight; }
@@ -35,7 +39,12 @@ void BuildQueue::RemoveStream(StreamId id) {
   streams_.erase(found);
   const bool last = std::none_of(streams_.begin(), streams_.end(),
                                  [&](const auto& other) { return other.second.job == job; });
-  if (last) jobs_.erase(job);
+  if (!last) return;
+  auto gone = jobs_.extract(job);
+  if (gone.mapped().time > served_time_) {
+    gone.mapped().waits = false;
+    gone_.insert(std::move(gone));
+  }
 }
 
 bool BuildQueue::MayBuild(const StreamState& stream) const {
@@ -127,7 +136,8 @@ BuildQueue::Task BuildQueue::Begin(const StreamState& stream, Position at, Share
     SetState(streams_.at(wanting.first), wanting.second, EntryOf(wanting), State::kBuilding);
   }
   Job& job = jobs_[stream.job];
-  served_time_ = job.time;
+  served_time_ = std::max(served_time_, job.time);
+  std::erase_if(gone_, [this](const auto& gone) { return gone.second.time <= served_time_; });
   if (job.waits) {
     for (auto& [name, other] : jobs_) {
       if (!other.waits) other.time = std::max(other.time, served_time_);
@@ -194,6 +204,9 @@ void BuildQueue::Built(const Task& task, std::shared_ptr<const BuiltBatch> batch
   if (const auto found = jobs_.find(task.job); found != jobs_.end()) {
     Job& job = found->second;
     job.time += (seconds - task.charged) / job.weight;
+    double weights = 0;  // of the jobs that have something to build
+    for (const auto& [name, other] : jobs_) weights += other.active > 0 ? other.weight : 0;
+    served_time_ += seconds / std::max(weights, job.weight);
     job.mean_seconds = job.mean_seconds == 0 ? seconds : 0.9 * job.mean_seconds + 0.1 * seconds;
   }
   SharedBatch* const shared = batches_.End(task.build);

@@ -238,8 +238,16 @@ class BuildQueue {
   SharedBatches batches_;
   std::map<StreamId, StreamState> streams_;
   std::map<std::string, Job> jobs_;
+  /// Jobs whose last stream has gone, and which have had more time than the job that was served
+  /// last. One that comes back goes on from there: a consumer closes a stream that it does not use
+  /// for some seconds.
+  std::map<std::string, Job> gone_;
   std::set<StreamId> ready_;  // that got a built batch since the last call of TakeReady
-  double served_time_ = 0;    // Job::time of the job that was served last, when it was served
+  /// Job::time of a job that had something to build all the time and had its share of it. It goes
+  /// on with each build. So a job that has had more comes after others for a while, but not for as
+  /// long as new jobs come (virtual time of A. Demers, S. Keshav, S. Shenker, "Analysis and
+  /// simulation of a fair queueing algorithm", 1989).
+  double served_time_ = 0;
   std::uint64_t pending_ = 0;
   bool draining_ = false;
 };

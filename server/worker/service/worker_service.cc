@@ -317,7 +317,9 @@ void WorkerService::AddMetrics(MetricSet& metrics) {
   refusals_.AddTo(metrics);
   AddPluginMetrics(provider_->Plugins(), metrics);
   MutexLock lock(mutex_);
-  // Every plan has these stages. The others follow from pipelines.
+  // The stages of the usual plans are shown before there is a plan. The others follow from
+  // pipelines and from sources: a source names the stage in which it is read
+  // (SourceFacts::reading_stage).
   for (const char* const stage : {"shuffle", "closure", "batch"}) {
     metrics.Set(Metric::kBatchBuildSeconds, {stage}, {});
   }

@@ -208,18 +208,6 @@ std::string_view DatasetIndex::string(std::uint32_t number) const {
   return {string_bytes_.data() + begin, static_cast<std::size_t>(end - begin)};
 }
 
-std::uint32_t DatasetIndex::FindDefinition(NodeRef node) const {
-  if (node.file >= files_.size()) return kNone;
-  const auto ids = Sub(definitions_by_node_, files_[node.file].definitions);
-  const auto node_of = [&](std::uint32_t id) {
-    return id < definitions_.size() ? definitions_[id].node : kNone;
-  };
-  const auto found =
-      std::lower_bound(ids.begin(), ids.end(), node.node,
-                       [&](std::uint32_t id, std::uint32_t n) { return node_of(id) < n; });
-  return found != ids.end() && node_of(*found) == node.node ? *found : kNone;
-}
-
 const DefinitionTable& DatasetIndex::MakeTable() const {
   MutexLock lock(mutex_);
   if (made_ == nullptr) {

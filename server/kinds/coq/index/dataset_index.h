@@ -97,8 +97,6 @@ class DatasetIndex {
 
   /// Empty if the number is out of range.
   std::string_view string(std::uint32_t number) const;
-  /// The definition at a node, or kNone. O(log definitions of the file).
-  std::uint32_t FindDefinition(NodeRef node) const;
   /// Finds definitions in O(1). The first call makes the table, while other callers wait; all plans
   /// share it. This takes 0.1 s for a million definitions.
   const DefinitionTable& definition_table() const {

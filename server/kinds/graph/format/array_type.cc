@@ -24,12 +24,6 @@ std::optional<std::uint64_t> ArrayType::Bytes() const {
   return bytes;
 }
 
-std::uint64_t ArrayType::RowBytes() const {
-  std::uint64_t bytes = DTypeSize(dtype);
-  for (std::size_t d = 1; d < shape.size(); ++d) bytes *= shape[d];
-  return bytes;
-}
-
 std::string ArrayType::ToString() const {
   return fmt::format("{} {}", DTypeName(dtype), ShapeText(shape));
 }

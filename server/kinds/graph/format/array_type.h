@@ -27,9 +27,6 @@ struct ArrayType {
 
   /// Bytes of all values. nullopt if that is more than 2^63 - 1.
   std::optional<std::uint64_t> Bytes() const;
-  /// Bytes of the values with one first index. REQUIRES: Bytes() has a value; the shape is not
-  /// empty.
-  std::uint64_t RowBytes() const;
   /// "float32 [1000, 64]"
   std::string ToString() const;
 

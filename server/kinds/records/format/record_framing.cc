@@ -68,10 +68,4 @@ FramedRecord ReadRecord(std::span<const std::byte> file, std::uint64_t offset, b
           .next = offset + kRecordHeaderBytes + length + kRecordFooterBytes};
 }
 
-std::optional<std::uint64_t> NextOffset(std::span<const std::byte> file, std::uint64_t offset) {
-  const FramedRecord record = ReadRecord(file, offset, /*check_data=*/false);
-  if (record.fault != RecordFault::kSound) return std::nullopt;
-  return record.next;
-}
-
 }  // namespace millrace

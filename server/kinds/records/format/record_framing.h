@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -41,9 +40,5 @@ struct FramedRecord {
 /// its checksum. REQUIRES: offset < file.size().
 FramedRecord ReadRecord(std::span<const std::byte> file, std::uint64_t offset,
                         bool check_data = true);
-
-/// The offset behind the record at `offset`; nullopt if its header has a fault or it is cut off.
-/// Reads the header only. REQUIRES: offset < file.size().
-std::optional<std::uint64_t> NextOffset(std::span<const std::byte> file, std::uint64_t offset);
 
 }  // namespace millrace

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "common/parameters/make_parameter.h"
-#include "common/parameters/member.h"
 #include "server/kinds/records/format/example_builder.h"
 #include "server/kinds/records/format/record_writer.h"
 #include "server/source/random.h"
@@ -15,9 +14,6 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kUsualRecords = 10'000;
-constexpr std::uint64_t kUsualFiles = 4;
-constexpr std::uint64_t kUsualFloats = 32;
 constexpr std::uint64_t kProgressRecords = 1 << 12;
 
 /// One record after another, each a function of the seed and its number.
@@ -56,12 +52,12 @@ class MadeUpRecords {
   std::vector<float> floats_;
 };
 
-Status WriteFiles(const std::filesystem::path& dir, const GenerateRequest& request,
-                  std::uint64_t& bytes) {
-  const std::uint64_t records = request.Get("records", kUsualRecords);
-  const std::uint64_t files = request.Get("files", kUsualFiles);
-  MadeUpRecords made_up(request.Get("seed", 0),
-                        static_cast<std::uint32_t>(request.Get("floats", kUsualFloats)));
+Status WriteFiles(const std::filesystem::path& dir, const Params& params,
+                  const GenerateRequest& request, std::uint64_t& bytes) {
+  const std::uint64_t records = params.GetUnsigned("records");
+  const std::uint64_t files = params.GetUnsigned("files");
+  MadeUpRecords made_up(params.GetUnsigned("seed"),
+                        static_cast<std::uint32_t>(params.GetUnsigned("floats")));
   for (std::uint64_t file = 0; file < files; ++file) {
     const std::string name = fmt::format("part-{:05}-of-{:05}.tfrecord", file, files);
     MILLRACE_ASSIGN_OR_RETURN(RecordWriter writer, RecordWriter::Create(dir / name));
@@ -83,31 +79,27 @@ Status WriteFiles(const std::filesystem::path& dir, const GenerateRequest& reque
 
 std::vector<Parameter> RecordsGenerateParameters() {
   return {
-      WithDefault(IntParameter("records", "records of all files", 1, std::int64_t{1} << 40),
-                  AsParamValue(kUsualRecords)),
-      WithDefault(IntParameter("files", "files", 1, 99'999), AsParamValue(kUsualFiles)),
-      WithDefault(
-          IntParameter("floats", "floats of a record's feature x, at most; 0: there is no x", 0,
-                       1 << 20),
-          AsParamValue(kUsualFloats)),
-      {.name = "seed",
-       .types = {ParamType::kSeed},
-       .default_value = AsParamValue(0),
-       .help = "equal seed and options, equal bytes"},
+      IntParameter("records", 10'000, "records of all files", 1, std::int64_t{1} << 40),
+      IntParameter("files", 4, "files", 1, 99'999),
+      IntParameter("floats", 32, "floats of a record's feature x, at most; 0: there is no x", 0,
+                   1 << 20),
+      SeedParameter("seed", 0, "equal seed and options, equal bytes"),
   };
 }
 
 Result<std::string> GenerateRecords(const std::filesystem::path& dir,
                                     const GenerateRequest& request) {
+  MILLRACE_ASSIGN_OR_RETURN(const Params params,
+                            WithDefaults(RecordsGenerateParameters(), request.params));
   std::uint64_t bytes = 0;
-  MILLRACE_RETURN_IF_ERROR(GenerateInto(dir, [&] { return WriteFiles(dir, request, bytes); }));
+  MILLRACE_RETURN_IF_ERROR(
+      GenerateInto(dir, [&] { return WriteFiles(dir, params, request, bytes); }));
   return fmt::format(
       "dataset       {}\n"
       "records       {}\n"
       "files         {}\n"
       "bytes         {}\n",
-      dir.string(), request.Get("records", kUsualRecords), request.Get("files", kUsualFiles),
-      bytes);
+      dir.string(), params.GetUnsigned("records"), params.GetUnsigned("files"), bytes);
 }
 
 }  // namespace millrace

@@ -70,7 +70,7 @@ void Write(BatchWriter& writer, const std::vector<TensorSpec>& tensors, const Pr
     writer.Append(number("edge_label"), prepared.edge_labels);
     writer.AppendOne(number("root"), 0);
     writer.Append(number("local_context"), prepared.context);
-    writer.AppendSigned(number("local_args"), prepared.args);
+    for (const std::int32_t arg : prepared.args) writer.AppendOne(number("local_args"), arg);
     writer.AppendBytes(number("state_text"), std::as_bytes(std::span("goal", 4)));
     writer.AppendOne(number("proof_step"), i);
     writer.AppendOne(number("example_id"), i);

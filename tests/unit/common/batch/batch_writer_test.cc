@@ -229,9 +229,8 @@ TEST_CASE("a value out of bounds is named when the batch is sealed", "[batch]") 
   CHECK(status.code() == StatusCode::kInternal);
   CHECK(status.message() == "tensor node_label: value 40001 is outside its bounds 0 to 40000");
 
-  const std::vector<std::int32_t> small = {-1, -2};
   CHECK(SealAfter(batch, [&](BatchWriter& w) {
-          w.AppendSigned(NumberOf(batch, "local_args"), small);
+          for (const int value : {-1, -2, -3}) w.AppendOne(NumberOf(batch, "local_args"), value);
         }).message() == "tensor local_args: value -2 is outside its bounds -1 to 100");
 }
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "common/base/hash.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 
 namespace millrace::test {
 namespace {
@@ -254,7 +254,9 @@ void Fill(const ModelBatch& batch, BatchWriter& writer) {
     }
     writer.AppendOne(Number(tensors, "root"), example.root);
     writer.Append(Number(tensors, "local_context"), example.context);
-    writer.AppendSigned(Number(tensors, "local_args"), example.args);
+    for (const std::int32_t arg : example.args) {
+      writer.AppendOne(Number(tensors, "local_args"), arg);
+    }
     writer.AppendBytes(Number(tensors, "state_text"),
                        std::as_bytes(std::span(example.text.data(), example.text.size())));
     writer.AppendOne(Number(tensors, "proof_step"), example.step);

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/batch/layout/batch_header.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/expand/expand.h"
 #include "tests/unit/common/batch/model_batch.h"
 
@@ -142,9 +142,9 @@ TEST_CASE("expand(pack(batch)) is what the page on reference semantics says", "[
     CheckAgainstThePage(model, **delivered);
     CheckLayout(model, **delivered, index_dtype);
     RC_ASSERT((*delivered)->info() == packed->info());
-    const auto bytes = ExpandedBytes(*packed, index_dtype);
-    RC_ASSERT(bytes.ok());
-    RC_ASSERT(*bytes == (*delivered)->bytes().size());
+    const auto layout = LayOutExpanded(*packed, index_dtype);
+    RC_ASSERT(layout.ok());
+    RC_ASSERT(layout->bytes == (*delivered)->bytes().size());
   });
 }
 

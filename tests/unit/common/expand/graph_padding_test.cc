@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/expand/expand_program.h"
 #include "tests/unit/common/expand/padded_model.h"
 

@@ -9,6 +9,7 @@
 
 #include "common/batch/batch.h"
 #include "common/expand/expand.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/plan/stage_clock.h"
 #include "server/plan/text/pipeline.h"
 #include "server/sampling/closure_parts.h"
@@ -32,7 +33,7 @@ std::shared_ptr<const Plan> MakePlan(const CsrGraph& graph, const std::string& m
                                      ClosureKernel kernel = ClosureKernel::kArray) {
   const Pipeline pipeline =
       MustParse("millrace: 1\ndataset: none\nsource: csr\n" + more, "", {}, CsrStages());
-  PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  PlanParts parts = *PartsOfPipeline(pipeline);
   parts.Edit<ClosurePart>().kernel = kernel;
   auto plan =
       Plan::Compile(parts, pipeline.digest(), pipeline.order_digest(), MakeCsrSource(graph, parts));
@@ -185,7 +186,7 @@ TEST_CASE("an example lies in the batch that step arithmetic says", "[plan]") {
 TEST_CASE("a predicate of a further stage leaves examples out of the epoch", "[plan]") {
   const Pipeline pipeline =
       MustParse("millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n", "", {}, CsrStages());
-  PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  PlanParts parts = *PartsOfPipeline(pipeline);
   parts.Edit<FilterPart>().predicates.push_back(
       [](const Source&, ExampleId id) { return id.value() % 3 == 0; });
   const auto plan = Plan::Compile(parts, pipeline.digest(), pipeline.order_digest(),
@@ -288,7 +289,7 @@ TEST_CASE("what a plan cannot do is refused with the numbers", "[plan]") {
 
 TEST_CASE("a pipeline's source and the plan's have to be the same", "[plan]") {
   const Pipeline pipeline = MustParse(Minimal());
-  const PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  const PlanParts parts = *PartsOfPipeline(pipeline);
   const auto plan = Plan::Compile(pipeline, MakeCsrSource(Singles(3), parts));
   CHECK(plan.status().message() ==
         "the pipeline draws from 'proof_states', but the source is 'csr'");
@@ -299,7 +300,7 @@ TEST_CASE("a split that does not fit the source is refused", "[plan]") {
       "millrace: 1\ndataset: none\nsource: csr\nbatch: {size: 2}\n"
       "split: {method: file_prefix, prefixes: [[a]]}\n",
       "", {}, CsrStages());
-  const PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  const PlanParts parts = *PartsOfPipeline(pipeline);
   CHECK(Plan::Compile(pipeline, MakeCsrSource(Singles(3), parts)).status().code() ==
         StatusCode::kInvalidArgument);
 }

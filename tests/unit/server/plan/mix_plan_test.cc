@@ -12,7 +12,7 @@
 #include "common/base/hash.h"
 #include "common/base/tables.h"
 #include "common/batch/batch.h"
-#include "common/batch/layout/dtype_visit.h"
+#include "common/batch/layout/integer_visit.h"
 #include "common/transport/convert/tables.h"
 #include "server/catalog/product_kinds.h"
 #include "server/kinds/coq/generator/generator.h"

@@ -6,6 +6,7 @@
 
 #include "server/kinds/coq/coq_columns.h"
 #include "server/kinds/coq/coq_parts.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/plan/stage_table.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/order_parts.h"
@@ -108,20 +109,9 @@ class ListKind final : public DatasetKind {
   OpenedDataset Open(const std::filesystem::path&, const DatasetOpenOptions&) const override {
     return {.status = Unimplemented("open"), .dataset = nullptr, .damaged = {}, .bad_files = 0};
   }
-  Result<std::string> Index(const std::filesystem::path&,
-                            const DatasetOpenOptions&) const override {
-    return Unimplemented("index");
-  }
   Result<std::string> Inspect(const std::filesystem::path&,
                               const DatasetOpenOptions&) const override {
     return Unimplemented("inspect");
-  }
-  Result<std::string> Verify(const std::filesystem::path&,
-                             const DatasetOpenOptions&) const override {
-    return Unimplemented("verify");
-  }
-  Result<DatasetListing> FilesToWarm(const std::filesystem::path&) const override {
-    return Unimplemented("warm");
   }
 
  private:
@@ -164,7 +154,7 @@ TEST_CASE("a source may have an argument, which is part of the digest", "[stage]
   const Pipeline train = MustParse(ListYaml("{members: train}"), "", {}, TableWithLists());
   CHECK(train.canonical_text() ==
         "batch.size=8\nsemantics=1\nsource.members=\"train\"\nsource=members\n");
-  const PlanParts parts = *PlanParts::FromPipeline(train);
+  const PlanParts parts = *PartsOfPipeline(train);
   CHECK(parts.Get<SourcePart>().name == "members");
   CHECK(parts.Get<SourcePart>().argument == ParamValue(std::string("train")));
   const Pipeline other =
@@ -179,7 +169,7 @@ TEST_CASE("a source may have defaults of its own, which the digest leaves out", 
     return MustParse(ListYaml("{members: train}") + more, "", {}, TableWithLists());
   };
   const auto self_edges = [](const Pipeline& pipeline) {
-    return PlanParts::FromPipeline(pipeline)->Get<EdgesPart>().add_self_edges;
+    return PartsOfPipeline(pipeline)->Get<EdgesPart>().add_self_edges;
   };
   CHECK_FALSE(self_edges(parse("")));
   CHECK(parse("").digest() == parse("edges: {add_self_edges: false}\n").digest());

@@ -238,7 +238,7 @@ TEST_CASE("figures name the objects whose pools are in use", "[plugin][registry]
   CHECK(registry.Stats().empty());
   auto pool = registry.Pool(SourceWith("{}")).value();
   REQUIRE(pool->Build({{1, 2, 3}}).ok());
-  const std::vector<PluginRegistry::PoolStats> stats = registry.Stats();
+  const std::vector<PluginPoolStats> stats = registry.Stats();
   REQUIRE(stats.size() == 1);
   CHECK(stats[0].object == "plugin:Source");
   REQUIRE(stats[0].processes.size() == 2);

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include <fstream>
+#include <set>
+#include <string>
 
 #include "server/catalog/product_kinds.h"
 #include "tests/support/dataset_fixture.h"
@@ -22,20 +24,9 @@ class MarkedKind final : public DatasetKind {
   OpenedDataset Open(const std::filesystem::path&, const DatasetOpenOptions&) const override {
     return {.status = Unimplemented("open"), .dataset = nullptr, .damaged = {}, .bad_files = 0};
   }
-  Result<std::string> Index(const std::filesystem::path&,
-                            const DatasetOpenOptions&) const override {
-    return Unimplemented("index");
-  }
   Result<std::string> Inspect(const std::filesystem::path&,
                               const DatasetOpenOptions&) const override {
     return Unimplemented("inspect");
-  }
-  Result<std::string> Verify(const std::filesystem::path&,
-                             const DatasetOpenOptions&) const override {
-    return Unimplemented("verify");
-  }
-  Result<DatasetListing> FilesToWarm(const std::filesystem::path&) const override {
-    return Unimplemented("warm");
   }
 
  private:
@@ -111,6 +102,29 @@ TEST_CASE("a kind that makes up no datasets says so", "[kinds]") {
   CHECK(marked->generate_parameters().empty());
   CHECK(marked->Generate("/", {}).status() ==
         Unimplemented("datasets of kind marked cannot be made up"));
+}
+
+TEST_CASE("a kind that only opens and inspects answers the other commands by that", "[kinds]") {
+  const auto marked = *Kinds().Named("marked");
+  CHECK(marked->Index("/data", {}).status() == Unimplemented("inspect"));
+  CHECK(marked->FilesToWarm("/data").status() == Unimplemented("open"));
+  CHECK(marked->Verify("/data", {}).status() ==
+        FailedPrecondition("dataset /data is of kind marked: nothing is known of the contents of "
+                           "its files"));
+}
+
+TEST_CASE("no two kinds of the product have one name, or a source of one name", "[kinds]") {
+  std::set<std::string> kinds;
+  std::set<std::string> sources;
+  const DatasetKinds product = ProductKinds();
+  for (const auto& kind : product.all()) {
+    CAPTURE(kind->name());
+    CHECK(kinds.emplace(kind->name()).second);
+    for (const SourceType& source : kind->sources().sources()) {
+      CAPTURE(source.name);
+      CHECK(sources.insert(source.name).second);
+    }
+  }
 }
 
 TEST_CASE("a place is a folder, or a kind and a folder", "[kinds]") {

@@ -14,8 +14,8 @@ TEST_CASE("the text has values, help and types of the metrics of its roles", "[m
   for (const MetricSpec& spec : MetricTable()) {
     CAPTURE(spec.name);
     CHECK((page.find("# HELP " + std::string(spec.name) + " ") != std::string::npos) ==
-          spec.of_worker);
-    of_worker += spec.of_worker ? 1 : 0;
+          spec.of_worker());
+    of_worker += spec.of_worker() ? 1 : 0;
   }
   CHECK(of_worker > 0);
   CHECK(of_worker < MetricTable().size());

@@ -147,6 +147,7 @@ TEST_CASE("a list that grows is told of, with its lengths and why", "[events][li
   report.mutable_next();
   report.set_asks(true);
   report.mutable_now()->set_cause(v1::WAIT_LEASE);
+  h.Advance(std::chrono::milliseconds(250));
   h.Report(stream, report);
   const v1::Event grew = EventOfKind(h, "list_grew");
   CHECK(grew.job() == "x");

@@ -31,6 +31,12 @@ v1::Report FromBegin() {
   return report;
 }
 
+v1::Report Using(std::uint32_t members) {
+  v1::Report report = FromBegin();
+  report.set_used(members);
+  return report;
+}
+
 /// A report of a loop that waits although its consumer asks all that it may.
 v1::Report Short() {
   v1::Report report = FromBegin();
@@ -385,6 +391,23 @@ TEST_CASE("a list does not grow if nothing is asked, nobody waits or nobody is i
   v1::Report report = Short();
   SECTION("nothing is asked") { report.set_asks(false); }
   SECTION("nobody waits") { report.clear_now(); }
+  SECTION("others are idle for moments only") {
+    h.talking.push_back(stream);
+    for (auto& [id, worker] : h.workers) worker.set_idle_threads(0);
+    h.Advance(milliseconds(500));
+    for (int i = 0; i < 10; ++i) {
+      for (const std::uint32_t idle : {0, 1}) {
+        for (auto& [id, worker] : h.workers) {
+          worker.set_idle_threads(idle);
+          h.Work(id, worker);
+        }
+      }
+      h.Report(stream, report);
+      CHECK(h.ListOn(stream).size() == 8);
+      for (auto& [id, worker] : h.workers) worker.set_idle_threads(0);
+      h.Advance(milliseconds(500));
+    }
+  }
   SECTION("it waits for its own host") { report.mutable_now()->set_cause(v1::WAIT_EXPAND); }
   SECTION("nobody is idle") {
     for (auto& [id, worker] : h.workers) worker.set_idle_threads(0);
@@ -411,6 +434,7 @@ TEST_CASE("waits that have ended since the last report count too", "[list][grow]
   AddIdle(h, 40);
   v1::Report report = FromBegin();
   report.set_asks(true);
+  h.Advance(milliseconds(250));
   v1::WaitedSeconds& waited = *report.mutable_counters()->add_waited();
   waited.set_cause(v1::WAIT_QUEUE);
   waited.set_seconds(5);
@@ -421,11 +445,32 @@ TEST_CASE("waits that have ended since the last report count too", "[list][grow]
   CHECK(SessionOf(h, stream).list.size.members() == 16);
 }
 
+TEST_CASE("a list longer than its share is cut when all others take what they can get", "[list]") {
+  Harness h;
+  const StreamId stream = h.Attach(HelloOptions{});
+  AddIdle(h, 40);
+  h.talking.push_back(stream);
+  h.Advance(seconds(1));
+  REQUIRE(h.ListOn(stream).size() == 40);
+  AddOthers(h, 9);
+  const std::uint32_t of_others = GENERATE(2, 32);
+  for (int i = 0; i < 12; ++i) {
+    h.Report(stream, Using(40));
+    for (std::size_t other = 1; other < h.talking.size(); ++other) {
+      h.Report(h.talking[other], Using(of_others));
+    }
+    h.Advance(seconds(1));
+  }
+  // 8 * 40 / 10 if all take what they can get. Those that use little leave the rest to this one.
+  CHECK(h.ListOn(stream).size() == (of_others == 2 ? 40 : 32));
+}
+
 TEST_CASE("the last members leave when they were not used for a minute", "[list][grow]") {
   Harness h;
   const StreamId stream = h.Attach(HelloOptions{});
   AddOthers(h, 40);
   AddIdle(h, 40);
+  for (const StreamId other : h.talking) h.Report(other, Using(1));
   h.talking.push_back(stream);
   v1::Report report = FromBegin();
   report.set_used(20);  // it says so at first, after a restart of the dispatcher

@@ -17,6 +17,7 @@
 #include "server/kinds/coq/coq_drop_reasons.h"
 #include "server/kinds/coq/generator/generator.h"
 #include "server/kinds/coq/scan/node_words.h"
+#include "server/plan/pipeline_parts.h"
 #include "server/plan/plan_library.h"
 #include "server/sampling/closure_parts.h"
 #include "server/source/plan_parts.h"
@@ -327,7 +328,7 @@ TEST_CASE("any number of threads and every closure kernel build the same bytes",
   PipelineSource source;
   source.yaml = Yaml(settings);
   const Pipeline pipeline = *library.Parse(source);
-  PlanParts parts = *PlanParts::FromPipeline(pipeline);
+  PlanParts parts = *PartsOfPipeline(pipeline);
   const auto chosen = *library.Compile(pipeline);
   const auto batches = chosen->counts().selected / 64;
   REQUIRE(batches > 8);

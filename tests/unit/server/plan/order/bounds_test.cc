@@ -153,8 +153,7 @@ TEST_CASE("no values have no bounds", "[bounds]") {
   CHECK(histogram.Entries().empty());
   CHECK(histogram.largest() == 0);
   CHECK(BestBounds(histogram, 16).empty());
-  CHECK(PaddingWaste(histogram, Bounds{}) == 0);
-  CHECK(PaddingWaste(HistogramOf({0, 0}), Bounds{0}) == 0);
+  CHECK(BucketCounts(histogram, Bounds{}).empty());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "server/plan/pipeline_parts.h"
 #include "server/source/plan_parts.h"
 #include "tests/unit/server/plan/text/pipeline_text.h"
 
@@ -123,7 +124,7 @@ TEST_CASE("a pipeline without tensors has the text that it always had", "[tensor
   const Pipeline pipeline = MustParse(Minimal());
   CHECK(pipeline.canonical_text() == "batch.size=8\nsemantics=1\nsource=proof_states\n");
   CHECK(pipeline.tensors().empty());
-  CHECK(PlanParts::FromPipeline(pipeline)->Get<TensorsPart>().empty());
+  CHECK(PartsOfPipeline(pipeline)->Get<TensorsPart>().empty());
 }
 
 TEST_CASE("order, defaults that are written, and the way of writing change no digest",
@@ -454,7 +455,7 @@ TEST_CASE("the tensors of a pipeline are a part of its plan", "[tensors]") {
   const Pipeline pipeline =
       MustParse(Minimal("tensors: {a: {bits: d, order: lsb, at: worker}}\n"
                         "output: [a]\npad: {a: {to: 3}}\n"));
-  const TensorsPart part = PlanParts::FromPipeline(pipeline)->Get<TensorsPart>();
+  const TensorsPart part = PartsOfPipeline(pipeline)->Get<TensorsPart>();
   CHECK(part.definitions.size() == 1);
   CHECK(part.origins.contains("tensors.a.order"));
 }

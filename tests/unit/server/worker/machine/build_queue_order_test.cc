@@ -132,6 +132,54 @@ TEST_CASE("a greedy job with many streams starves nobody", "[build_queue]") {
   CHECK(jobs.seconds["small"] == Approx(500).epsilon(0.05));
 }
 
+TEST_CASE("a job that asks now and then is not passed over for as long as new jobs come",
+          "[build_queue]") {
+  BuildQueue queue(1 << 30);
+  const auto ask = [&queue](BuildQueue::StreamId id, std::uint64_t at) {
+    REQUIRE(queue.SetWants(id, Wants(at, {{at, 1}})).ok());
+  };
+  queue.AddStream(1, "plan", "first");
+  ask(1, 0);
+  BuildBytes(queue, *queue.Next(), 1, 10);
+  ask(1, 10);  // its second batch
+  // From now on there are always two more jobs that have had nothing.
+  BuildQueue::StreamId last = 1;
+  const auto add = [&] {
+    ++last;
+    queue.AddStream(last, "plan of " + std::to_string(last), "job " + std::to_string(last));
+    ask(last, 0);
+  };
+  add();
+  add();
+  int before = 0;
+  for (; before < 20; ++before) {
+    const auto task = queue.Next();
+    if (task->stream == 1) break;
+    BuildBytes(queue, *task, 1, 10);
+    add();
+  }
+  CHECK(before <= 4);  // a third of the time is its
+}
+
+TEST_CASE("a job that closes its stream and comes back owes what it has had", "[build_queue]") {
+  BuildQueue queue(1 << 30);
+  std::map<std::string, int> built;
+  queue.AddStream(1, "plan 1", "stays");
+  REQUIRE(queue.SetWants(1, Wants(0, {{10, 1000}})).ok());
+  for (BuildQueue::StreamId id = 2; id < 42; ++id) {
+    queue.AddStream(id, "plan 2", "comes");
+    REQUIRE(queue.SetWants(id, Wants(0, {{10, 1}})).ok());
+    for (bool served = false; !served;) {
+      const auto task = queue.Next();
+      ++built[task->job];
+      BuildBytes(queue, *task, 1, 10);
+      served = task->stream == id;
+    }
+    queue.RemoveStream(id);
+  }
+  CHECK(built["stays"] == Approx(40).margin(2));
+}
+
 TEST_CASE("a job always gets a turn, however small its weight", "[build_queue]") {
   Waiting jobs;
   jobs.Add("heavy", 1000, 8);

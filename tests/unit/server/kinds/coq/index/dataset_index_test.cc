@@ -132,7 +132,7 @@ TEST_CASE("every link of an index of real data leads to where it should", "[inde
   CHECK(members == definitions.size());
   for (std::uint32_t d = 0; d < definitions.size(); ++d) {
     const DefinitionRecord& definition = definitions[d];
-    REQUIRE(index->FindDefinition({definition.file, definition.node}) == d);
+    REQUIRE(index->definition_table().Find({definition.file, definition.node}) == d);
     if (definition.previous != kNone) {
       const DefinitionRecord& previous = definitions[definition.previous];
       REQUIRE(previous.depth + 1 == definition.depth);
@@ -152,7 +152,13 @@ TEST_CASE("every link of an index of real data leads to where it should", "[inde
       }
     }
   }
-  CHECK(index->FindDefinition({0, 0xFFFFFFF0}) == kNone);
+  for (const FileRecord& file : index->files()) {
+    const auto by_node = Sub(index->definitions_by_node(), file.definitions);
+    REQUIRE(by_node.size() == file.definitions.count);
+    for (std::size_t i = 1; i < by_node.size(); ++i) {
+      REQUIRE(definitions[by_node[i - 1]].node < definitions[by_node[i]].node);
+    }
+  }
 }
 
 TEST_CASE("the records of a file say what the file says", "[index]") {

@@ -31,9 +31,11 @@ TEST_CASE("records follow each other to the end of the file", "[records]") {
   const auto all = test::ReadAllRecords(file);
   CHECK(all.fault == RecordFault::kSound);
   CHECK(all.records == std::vector<std::string>{"one", "", std::string(70000, 'x')});
-  CHECK(NextOffset(BytesOf(file), 0) == 19);
-  CHECK(NextOffset(BytesOf(file), 19) == 35);
-  CHECK(NextOffset(BytesOf(file), 35) == file.size());
+  for (const bool check_data : {true, false}) {
+    CHECK(ReadRecord(BytesOf(file), 0, check_data).next == 19);
+    CHECK(ReadRecord(BytesOf(file), 19, check_data).next == 35);
+    CHECK(ReadRecord(BytesOf(file), 35, check_data).next == file.size());
+  }
 }
 
 TEST_CASE("a flipped bit of a record is told by the checksum of its part", "[records]") {
@@ -62,8 +64,9 @@ TEST_CASE("a length that is larger than the file is a record cut off, however la
   for (const std::uint64_t length : {std::uint64_t{5}, std::uint64_t{8}, most, most - 3, most - 4,
                                      most - 11, most - 12, most - 15, most - 16, most / 2}) {
     CAPTURE(length);
-    CHECK(FaultOf(test::RecordHeader(length) + "12345678") == RecordFault::kCutOff);
-    CHECK_FALSE(NextOffset(BytesOf(test::RecordHeader(length) + "12345678"), 0).has_value());
+    const std::string file = test::RecordHeader(length) + "12345678";
+    CHECK(FaultOf(file) == RecordFault::kCutOff);
+    CHECK(ReadRecord(BytesOf(file), 0, /*check_data=*/false).fault == RecordFault::kCutOff);
   }
 }
 
@@ -82,7 +85,7 @@ TEST_CASE("data with a wrong checksum is read if the checksum is not asked for",
   const FramedRecord record = ReadRecord(BytesOf(file), 0, /*check_data=*/false);
   CHECK(record.fault == RecordFault::kSound);
   CHECK(record.data.size() == 4);
-  CHECK(NextOffset(BytesOf(file), 0) == file.size());
+  CHECK(record.next == file.size());
 }
 
 TEST_CASE("golden broken files have the recorded fault at the recorded place", "[records]") {

@@ -1,4 +1,4 @@
-#include "common/system/read_text.h"
+#include "common/system/read_text_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-Result<std::string> ReadText(const std::string& path, std::size_t most_bytes) {
+Result<std::string> ReadTextFile(const std::string& path, std::size_t most_bytes) {
   const std::string what = "cannot read " + path;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return ErrnoStatus(what, errno);

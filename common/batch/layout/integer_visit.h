@@ -1,4 +1,5 @@
-// From a DType, which is known at run time, to a C++ type, which is known at compile time.
+// From a DType of integers, which is known at run time, to a C++ type, which is known at compile
+// time. common/tensor/dtype_visit.h does the same for all types.
 //
 // Pure functions.
 #pragma once
@@ -14,7 +15,7 @@ namespace millrace::internal {
 
 /// Calls f with a zero of the C++ type for `dtype`. REQUIRES: IsInteger(dtype).
 template <class F>
-decltype(auto) VisitDType(DType dtype, F&& f) {
+decltype(auto) VisitInteger(DType dtype, F&& f) {
   switch (dtype) {
     case DType::kUint8:
       return f(std::uint8_t{0});
@@ -36,9 +37,9 @@ decltype(auto) VisitDType(DType dtype, F&& f) {
   return f(std::int64_t{0});
 }
 
-/// One value of an array, sign-extended. A uint64 value beyond int64 wraps.
+/// One value of an array of integers, sign-extended. A uint64 value beyond int64 wraps.
 inline std::int64_t LoadValue(const std::byte* data, DType dtype, std::size_t element) {
-  return VisitDType(dtype, [&](auto zero) {
+  return VisitInteger(dtype, [&](auto zero) {
     std::memcpy(&zero, data + element * sizeof(zero), sizeof(zero));
     return static_cast<std::int64_t>(zero);
   });

@@ -10,7 +10,7 @@ namespace millrace {
 
 /// The bytes of a file. Errors as for ErrnoStatus and name the file; InvalidArgument if it is
 /// larger than `most_bytes`.
-Result<std::string> ReadText(const std::string& path,
-                             std::size_t most_bytes = std::size_t{1} << 20);
+Result<std::string> ReadTextFile(const std::string& path,
+                                 std::size_t most_bytes = std::size_t{1} << 20);
 
 }  // namespace millrace
