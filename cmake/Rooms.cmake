@@ -228,6 +228,12 @@ millrace_module(plan_order server/plan/order
   HOT balance_order.cc bucket_order.cc chunked_reader.cc elias_fano.cc mix_order.cc place_order.cc
       runs.cc)
 
+# Documents of any length, packed into rows of one size: from lengths to rows of pieces.
+millrace_module(plan_pack server/plan/pack
+  MODULES base system
+  LIBRARIES fmt::fmt Threads::Threads
+  HOT concat_rows.cc length_sums.cc packed_window.cc row_counter.cc window_packer.cc)
+
 # The graph of tensors, cut at its transfer cut, and functions of plugins.
 millrace_module(plan_tensors server/plan/tensors
   MODULES base system tensor operations batch_layout batch operands plugin_files plugin_reply
