@@ -234,6 +234,12 @@ millrace_module(plan_pack server/plan/pack
   LIBRARIES fmt::fmt Threads::Threads
   HOT concat_rows.cc length_sums.cc packed_window.cc row_counter.cc window_packer.cc)
 
+# A source of rows that documents are packed into.
+millrace_module(plan_packed server/plan/packed
+  MODULES base system tensor epoch batch_layout batch files source plan_order plan_pack
+  LIBRARIES fmt::fmt
+  HOT packed_reader.cc packed_documents.cc)
+
 # The graph of tensors, cut at its transfer cut, and functions of plugins.
 millrace_module(plan_tensors server/plan/tensors
   MODULES base system tensor operations batch_layout batch operands plugin_files plugin_reply
@@ -252,7 +258,7 @@ millrace_module(plan_mix server/plan/mix
 millrace_module(plan server/plan
   MODULES base parameters system epoch tensor operations batch_layout batch operands proto convert
           files sampling plugin source plan_facts plan_text plan_cache plan_columns plan_order
-          plan_tensors plan_mix
+          plan_pack plan_packed plan_tensors plan_mix
   HOT plan.cc)
 
 # --- Kinds of datasets ---------------------------------------------------------------------------

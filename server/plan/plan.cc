@@ -29,15 +29,19 @@ namespace {
 
 Status CheckExcluded(const PlanParts& parts, const Source& source) {
   const std::vector<std::uint64_t>& excluded = parts.Get<ExcludePart>().examples;
-  if (excluded.empty() || excluded.back() < source.whole_examples()) return OkStatus();
+  const DocumentPacks* const packs = source.packs();
+  const std::uint64_t examples =
+      packs == nullptr ? source.whole_examples() : packs->documents().examples();
+  if (excluded.empty() || excluded.back() < examples) return OkStatus();
   return AtKey(parts, InvalidArgument(fmt::format(
                           "exclude.examples: there is no example {}: the source has {}, from 0 on",
-                          excluded.back(), source.whole_examples())));
+                          excluded.back(), examples)));
 }
 
 /// The examples that are dropped in their places, of all branches, unless the source does it.
+/// Documents are dropped from their rows, by the readers of rows.
 std::vector<std::uint64_t> ExcludedOf(const PlanParts& parts, const Source& source) {
-  if (source.facts().drops_excluded) return {};
+  if (source.facts().drops_excluded || source.facts().packed) return {};
   std::vector<std::uint64_t> excluded = parts.Get<ExcludePart>().examples;
   const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
   for (std::size_t i = 0; i < branches.size(); ++i) {

@@ -190,7 +190,8 @@ Result<std::shared_ptr<const Plan>> PlanLibrary::CompileParts(const PlanParts& p
   }
   for (DrawnDataset& one : drawn) one.column_folders = ColumnFoldersOf(one.id);
   const SourceServices services = {options_.plugins, options_.examples,
-                                   columns != nullptr ? *columns : *columns_, *logger_};
+                                   columns != nullptr ? *columns : *columns_, *logger_,
+                                   options_.index_threads, stop_.get_token()};
   MILLRACE_ASSIGN_OR_RETURN(PlanSource made, MakePlanSource(drawn, parts, services));
   const std::string& code = made.source->facts().code;
   if (!code.empty()) pipeline = Xxh3(fmt::format("{}\n{}", pipeline.ToHex(), code));

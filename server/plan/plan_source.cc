@@ -14,6 +14,8 @@
 #include "server/plan/mix/branch_program.h"
 #include "server/plan/mix/mixed_source.h"
 #include "server/plan/order/chunked_source.h"
+#include "server/plan/packed/packed_source.h"
+#include "server/plan/tensors/document_tensors.h"
 #include "server/plan/tensors/tensor_functions.h"
 #include "server/source/columns_read.h"
 #include "server/source/mix_parts.h"
@@ -41,12 +43,21 @@ Result<SourcePtr> AddCache(SourcePtr source, const PlanParts& parts,
   return cached;
 }
 
+/// A digest of all that decides how examples of the source are built.
+Digest128 OperationsOf(const Source& source, const PlanParts& parts) {
+  const Digest128 operations = parts.Get<MeasurePart>().operations;
+  // The results of a user's code are measured anew if the code is another one.
+  const std::string& code = source.facts().code;
+  return code.empty() ? operations : Xxh3(fmt::format("{}\n{}", operations.ToHex(), code));
+}
+
 /// The source with the measured columns that the parts read, if they read any.
 Result<SourcePtr> AddColumns(SourcePtr source, const DrawnDataset& drawn,
                              const SourceServices& services) {
   const PlanParts& parts = *drawn.parts;
   // Tensors that cannot be cut are refused before their lengths are measured.
-  const Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
+  Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
+  if (cut.ok()) cut = CheckPacks(*source, parts.Get<PackPart>());
   if (!cut.ok()) return AtKey(parts, cut);
   const std::set<std::string> read = ColumnsReadBy(parts);
   ColumnRequest request;
@@ -56,11 +67,7 @@ Result<SourcePtr> AddColumns(SourcePtr source, const DrawnDataset& drawn,
   if (request.columns.empty()) return source;
   request.dataset_id = drawn.id;
   request.folders = drawn.column_folders;
-  request.operations = parts.Get<MeasurePart>().operations;
-  // The results of a user's code are measured anew if the code is another one.
-  if (const std::string& code = source->facts().code; !code.empty()) {
-    request.operations = Xxh3(fmt::format("{}\n{}", request.operations.ToHex(), code));
-  }
+  request.operations = OperationsOf(*source, parts);
   request.source = source;
   request.excluded_files = parts.Get<ExcludePart>().files;
   const Result<MeasuredColumns> values = services.columns.Get(request);
@@ -68,25 +75,92 @@ Result<SourcePtr> AddColumns(SourcePtr source, const DrawnDataset& drawn,
   return WithColumns(source, *values);
 }
 
-/// The source of one dataset. `mix`: as TensorReaders::mix.
-Result<PlanSource> SourceOf(const DrawnDataset& drawn, std::optional<std::set<std::string>> mix,
+/// What the tensors of a pipeline, or a branch, are computed from.
+struct TensorLevels {
+  TensorsPart of_source;  // definitions of functions and what they need, on examples of the dataset
+  TensorReaders readers;  // of these
+  TensorsPart of_rows;    // on packed rows; unused without `pack`
+};
+
+/// `mix`: as TensorReaders::mix.
+Result<TensorLevels> LevelsOf(const PlanParts& parts,
+                              const std::optional<std::set<std::string>>& mix) {
+  const PackPart& pack = parts.Get<PackPart>();
+  if (pack.tensor.empty()) {
+    return TensorLevels{parts.Get<TensorsPart>(), {ColumnsReadBy(parts), mix}, {}};
+  }
+  if (!parts.Get<ChunkPart>().tensor.empty()) {
+    return AtKey(parts, InvalidArgument("chunk.tensor: expected no chunk beside pack, which cuts "
+                                        "documents itself"));
+  }
+  std::vector<std::string> packed = {pack.tensor};
+  packed.insert(packed.end(), pack.with.begin(), pack.with.end());
+  MILLRACE_ASSIGN_OR_RETURN(DocumentTensors parted,
+                            PartTensors(parts.Get<TensorsPart>(), packed));
+  return TensorLevels{
+      std::move(parted.of_documents),
+      {ColumnsReadBy(parts), std::set<std::string>(packed.begin(), packed.end())},
+      std::move(parted.of_rows)};
+}
+
+/// Which tensors of pieces something reads. `mix`: as TensorReaders::mix.
+RowTensorsWanted WantedOf(const TensorsPart& part,
+                          const std::optional<std::set<std::string>>& mix) {
+  const auto reads = [&](const char* name) {
+    return part.Reads(name) || (mix && mix->contains(name));
+  };
+  return {.documents = reads(kPackDocuments),
+          .begins = reads(kPackBegins),
+          .next = reads(kPackLabel) || reads(kPackNext)};
+}
+
+/// The source of rows, if the parts pack documents, and the tensors that are left to compute from
+/// these.
+Result<PlanSource> AddPacks(SourcePtr documents, TensorsPart part,
+                            const std::optional<std::set<std::string>>& mix,
+                            const FunctionChance& chance, const DrawnDataset& drawn,
                             const SourceServices& services) {
   const PlanParts& parts = *drawn.parts;
+  const PackingOptions options = {.wanted = WantedOf(part, mix),
+                                  .operations = OperationsOf(*documents, parts),
+                                  .folders = drawn.column_folders,
+                                  .threads = services.threads,
+                                  .stop = services.stop};
+  auto packed = PackDocuments(std::move(documents), parts, options, services.logger);
+  if (!packed.ok()) return AtKey(parts, packed.status());
+  SourcePtr source = *std::move(packed);
+  MILLRACE_ASSIGN_OR_RETURN(
+      const TensorFunctions functions,
+      TensorFunctions::Open(part, {{}, mix}, *source, chance, services.plugins));
+  TensorsPart rest = functions.Rest(source->tensors());
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
+  MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
+  return PlanSource{std::move(source), std::move(rest)};
+}
+
+/// The source of one dataset. `mix`: as TensorReaders::mix.
+Result<PlanSource> SourceOf(const DrawnDataset& drawn,
+                            const std::optional<std::set<std::string>>& mix,
+                            const SourceServices& services) {
+  const PlanParts& parts = *drawn.parts;
+  MILLRACE_ASSIGN_OR_RETURN(TensorLevels levels, LevelsOf(parts, mix));
   MILLRACE_ASSIGN_OR_RETURN(
       SourcePtr source,
       drawn.kind->sources().Make(parts.Get<SourcePart>().name, drawn.dataset, parts));
   const FunctionChance chance = {
       static_cast<std::uint64_t>(parts.Get<ShufflePart>().seed.value_or(0)), drawn.branch};
-  const TensorReaders readers = {ColumnsReadBy(parts), std::move(mix)};
   MILLRACE_ASSIGN_OR_RETURN(
       const TensorFunctions functions,
-      TensorFunctions::Open(parts.Get<TensorsPart>(), readers, *source, chance, services.plugins));
+      TensorFunctions::Open(levels.of_source, levels.readers, *source, chance, services.plugins));
   TensorsPart rest = functions.Rest(source->tensors());
   // From the inside out: functions whose results can be kept, the cache, columns measured over what
-  // is cached, and the functions that are called anew in each epoch.
+  // is cached, and either rows, or the functions that are called anew in each epoch.
   MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
   MILLRACE_ASSIGN_OR_RETURN(source, AddCache(std::move(source), parts, services));
   MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(std::move(source), drawn, services));
+  if (!parts.Get<PackPart>().tensor.empty()) {
+    return AddPacks(std::move(source), std::move(levels.of_rows), mix, chance, drawn, services);
+  }
   MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
   return PlanSource{std::move(source), std::move(rest)};
 }
@@ -105,6 +179,8 @@ Result<PlanSource> MixOf(std::span<const DrawnDataset> drawn, const PlanParts& p
     mixed.push_back(
         {branch.branch, branch.id, std::move(made->source), std::move(made->tensors)});
   }
+  const bool packs = mixed.front().source->facts().packed.has_value();
+  if (packs) MILLRACE_RETURN_IF_ERROR(CheckNoPack(tensors));
   MILLRACE_ASSIGN_OR_RETURN(
       SourcePtr source,
       MakeMixedSource(std::move(mixed), tensors, parts.Get<MixPart>().joint_tables));

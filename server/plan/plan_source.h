@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct SourceServices {
   std::shared_ptr<BuiltExamples> examples;  // null: no cache
   ColumnProvider& columns;
   Logger& logger;
+  unsigned threads = 0;       // that pack documents; 0: one for each CPU of the process
+  std::stop_token stop = {};  // ends packing
 };
 
 /// A source, and the tensors that are left to compute from its tensors.

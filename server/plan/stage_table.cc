@@ -19,6 +19,7 @@ namespace millrace {
   STAGE(ChunkStage)            \
   STAGE(SplitStage)            \
   STAGE(FilterStage)           \
+  STAGE(PackStage)             \
   STAGE(ShuffleStage)          \
   STAGE(ClosureStage)          \
   STAGE(EdgesStage)            \

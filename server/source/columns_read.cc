@@ -13,10 +13,15 @@ namespace millrace {
 std::string LengthColumnOf(std::string_view tensor) { return fmt::format("{}.length", tensor); }
 
 std::set<std::string> ColumnsReadBy(const PlanParts& parts) {
-  std::vector<std::string_view> texts = {parts.Get<FilterPart>().where,
-                                         parts.Get<BalancePart>().by};
-  if (const auto& bucket = parts.Get<BatchPart>().bucket) texts.emplace_back(bucket->by);
+  std::vector<std::string_view> texts = {parts.Get<FilterPart>().where};
   std::set<std::string> columns;
+  if (const std::string& packed = parts.Get<PackPart>().tensor; !packed.empty()) {
+    columns.insert(LengthColumnOf(packed));
+  } else {
+    // Beside packs, these read columns of rows, which follow from the lengths of documents.
+    texts.emplace_back(parts.Get<BalancePart>().by);
+    if (const auto& bucket = parts.Get<BatchPart>().bucket) texts.emplace_back(bucket->by);
+  }
   if (const std::string& cut = parts.Get<ChunkPart>().tensor; !cut.empty()) {
     columns.insert(LengthColumnOf(cut));
   }

@@ -12,8 +12,9 @@ namespace millrace {
 /// The column with the lengths of a tensor that is named as in expressions, with '.' for '/'.
 std::string LengthColumnOf(std::string_view tensor);
 
-/// The names that `filter.where`, `batch.bucket.by` and `balance.by` read, and the length that
-/// `chunk` cuts. A text that is no expression reads no column.
+/// The columns of examples that a plan reads: the names in `filter.where`, `batch.bucket.by` and
+/// `balance.by`, and the length that `chunk` cuts or `pack` packs. Beside `pack`, the latter two
+/// texts read columns of rows. A text that is no expression reads no column.
 std::set<std::string> ColumnsReadBy(const PlanParts& parts);
 
 }  // namespace millrace

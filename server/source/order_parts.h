@@ -45,6 +45,27 @@ struct ChunkPart {
   std::uint64_t step = 0;  // from the start of a chunk to the next start; 1 to size
 };
 
+/// Packs documents into rows of one size, which orders count in place of examples. Documents are the
+/// selected examples.
+struct PackPart {
+  /// What `fit` makes of a document above `size`.
+  enum class Above : std::uint8_t {
+    kSplit,  // several pieces
+    kCut,    // a piece with its first elements
+    kDrop,   // nothing
+  };
+
+  std::string tensor;             // that fills rows, as expressions write it; empty: no packs
+  std::vector<std::string> with;  // tensors with as many elements, which go where those go
+  std::uint64_t size = 0;         // the most elements of a row
+  bool fit = false;               // false: documents are cut where a row ends (`concat`)
+  Above above = Above::kSplit;    // of `fit`
+  std::uint64_t window = 4096;    // of `fit`: the most documents that are packed together
+  std::vector<std::int64_t> before;  // elements put before every document
+  std::vector<std::int64_t> after;   // and after it
+  std::optional<std::int64_t> seed;  // absent: documents are packed in index order
+};
+
 struct ShufflePart {
   std::optional<std::int64_t> seed;  // absent: examples come in index order
   std::uint64_t block = 0;           // neighbours that stay in one block; 0: no blocks

@@ -24,6 +24,8 @@ class RankedBitmap {
   void Seal();
 
   std::uint64_t size() const { return size_; }
+  /// Bit i % 64 of word i / 64 says whether i is a member.
+  std::span<const std::uint64_t> words() const { return words_; }
   /// Number of members.
   std::uint64_t count() const { return count_; }
   bool Test(std::uint64_t number) const { return (words_[number / 64] >> (number % 64) & 1) != 0; }

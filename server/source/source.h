@@ -21,6 +21,8 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/operations/operation.h"
+#include "server/source/document_packs.h"
+#include "server/source/element_reader.h"
 #include "server/source/example_chunks.h"
 #include "server/source/example_names.h"
 #include "server/source/source_facts.h"
@@ -103,12 +105,20 @@ class Source {
   /// nullptr if there are none. It lives as long as the source.
   virtual const LateRows* late_rows() const { return nullptr; }
 
+  /// A reader of parts of this ragged tensor; null if examples are read as a whole. REQUIRES: the
+  /// source has the tensor.
+  virtual std::unique_ptr<ElementReader> NewElementReader(std::size_t /*tensor*/) const {
+    return nullptr;
+  }
+
   // --- What plans add to a source ----------------------------------------------------------------
   /// Whether a measured column has no value for an example, because it cannot be built. Such a
   /// column reads 0 for it. False for columns that are not measured.
   virtual bool Unmeasured(std::size_t /*column*/, ExampleId /*id*/) const { return false; }
   /// The chunks into which the plan cuts its examples; nullptr if it cuts none.
   virtual const ExampleChunks* chunks() const { return nullptr; }
+  /// The documents that the plan packs into rows, which are its examples; nullptr if it packs none.
+  virtual const DocumentPacks* packs() const { return nullptr; }
 
   // --- Derived -----------------------------------------------------------------------------------
   /// The digest of the dataset itself.

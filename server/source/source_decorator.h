@@ -35,6 +35,7 @@ class SourceDecorator : public Source {
     return source_->Unmeasured(column, id);
   }
   const ExampleChunks* chunks() const override { return source_->chunks(); }
+  const DocumentPacks* packs() const override { return source_->packs(); }
 
  protected:
   SourceDecorator(std::shared_ptr<const Source> source, SourceFacts facts)

@@ -35,6 +35,13 @@ struct SourceBranch {
   std::uint64_t first = 0;  // the number, in the mix, of its first example
 };
 
+/// Which tensors of rows are cut as documents are packed, if examples are rows (Source::packs).
+struct PackedTensors {
+  std::string tensor;             // path of the one that `pack.tensor` names
+  std::vector<std::string> with;  // paths of those of `pack.with`
+  std::uint64_t size = 0;         // the most elements of a row; of branches the largest
+};
+
 /// A kind fills in what has no default, and of the rest what differs.
 struct SourceFacts {
   std::string name;  // as in `source:` of a pipeline
@@ -80,6 +87,8 @@ struct SourceFacts {
   /// The sources that it mixes. Its examples are those of its branches, one branch after another.
   /// Empty: it is no mix.
   std::vector<SourceBranch> branches = {};
+  /// What a plan's rows are made of, also if only its branches have packs; nullopt: no packs.
+  std::optional<PackedTensors> packed = std::nullopt;
 
   /// Whether each row depends on its example and its pass alone, so that the examples of a batch
   /// may be given to several readers, each some of them.

@@ -72,6 +72,8 @@ struct StageType {
   /// digest. `in_order` and `in_build` have to be false too.
   bool in_digest = true;
   StageLevel level = StageLevel::kBranch;
+  /// Whether all branches of a pipeline have the stage, or none has it.
+  bool of_all_branches = false;
   /// The stage, or a group of its parameters, that a pipeline with branches cannot have yet; empty:
   /// no limit. It is the stage's name, or "stage.group".
   std::string not_with_branches = {};

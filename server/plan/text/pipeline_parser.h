@@ -110,6 +110,8 @@ class PipelineParser {
   /// Checks that no key outside belongs into branches, or cannot be used with branches yet.
   Status CheckOutside() const;
   Status FinishBranches(Pipeline& pipeline) const;
+  /// Checks the stages that all branches have, or none.
+  Status CheckAllOrNone(const Pipeline& pipeline) const;
   /// Sets the dataset that a chain names, or that its source has by itself. InvalidArgument if
   /// there is no dataset. `key`: of the dataset, for messages.
   Status FinishDataset(const Chain& chain, const Origin& origin, std::string_view key,

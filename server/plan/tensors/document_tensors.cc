@@ -1,0 +1,80 @@
+#include "server/plan/tensors/document_tensors.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "common/operations/python_function.h"
+
+namespace millrace {
+namespace {
+
+using Definitions = std::map<std::string, const TensorDefinition*, std::less<>>;
+
+/// The definition that makes a tensor; nullptr if the source has it.
+const TensorDefinition* MakerOf(const Definitions& definitions, std::string_view name) {
+  return DefinitionOf(name, [&](std::string_view one) {
+    const auto found = definitions.find(one);
+    return found == definitions.end() ? nullptr : found->second;
+  });
+}
+
+/// Adds the names of all definitions that a tensor needs, its own too.
+void AddNeeded(const Definitions& definitions, std::string_view name,
+               std::set<std::string>& needed) {
+  const TensorDefinition* const maker = MakerOf(definitions, name);
+  if (maker == nullptr || !needed.insert(maker->name).second) return;
+  for (const std::string& input : maker->inputs) AddNeeded(definitions, input, needed);
+}
+
+}  // namespace
+
+Status CheckNoPack(const TensorsPart& part) {
+  for (const TensorDefinition& definition : part.definitions) {
+    if (definition.name != "pack") continue;
+    return AtOrigin(part, InvalidArgument("pack: expected another name, because tensors of rows are "
+                                          "called pack.lengths and so on"));
+  }
+  return OkStatus();
+}
+
+Result<DocumentTensors> PartTensors(const TensorsPart& part,
+                                    const std::vector<std::string>& packed) {
+  MILLRACE_RETURN_IF_ERROR(CheckNoPack(part));
+  Definitions definitions;
+  for (const TensorDefinition& definition : part.definitions) {
+    definitions.emplace(definition.name, &definition);
+  }
+  std::set<std::string> of_documents;
+  for (const std::string& name : packed) AddNeeded(definitions, name, of_documents);
+  // To rows, the packed tensors are tensors of their source.
+  Definitions of_rows = definitions;
+  for (const std::string& name : packed) {
+    const TensorDefinition* const maker = MakerOf(definitions, name);
+    if (maker != nullptr) of_rows.erase(maker->name);
+  }
+  std::set<std::string> read;
+  for (const TensorDefinition& definition : part.definitions) {
+    if (!of_documents.contains(definition.name)) AddNeeded(of_rows, definition.name, read);
+  }
+  for (const std::string& name : part.outputs.value_or(std::vector<std::string>())) {
+    AddNeeded(of_rows, name, read);
+  }
+  DocumentTensors parted;
+  parted.of_rows = part;
+  std::erase_if(parted.of_rows.definitions, [&](const TensorDefinition& definition) {
+    return !read.contains(definition.name);
+  });
+  parted.of_documents.operations = part.operations;
+  parted.of_documents.origins = part.origins;
+  for (const TensorDefinition& definition : part.definitions) {
+    if (of_documents.contains(definition.name)) {
+      parted.of_documents.definitions.push_back(definition);
+    }
+  }
+  return parted;
+}
+
+}  // namespace millrace
