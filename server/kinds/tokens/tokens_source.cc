@@ -196,6 +196,13 @@ class TokensPartReader final : public ElementReader {
   }
   Status Read(ExampleId id, std::uint64_t first, std::uint64_t count, std::byte* to) override {
     MILLRACE_ASSIGN_OR_RETURN(const DocumentPlace place, view_.documents->Find(id.value()));
+    // An X.idx may change while it is read.
+    if (count > place.tokens || first > place.tokens - count) {
+      return DataLoss(fmt::format("dataset {}: file {}, document {} has {} tokens, and had {} or "
+                                  "more before",
+                                  view_.dataset->dir().string(), view_.dataset->NameOf(place.data),
+                                  place.number, place.tokens, first + count));
+    }
     return CopySome(view_, id, place, first, count, to);
   }
 

@@ -35,6 +35,7 @@ PackedReader::PackedReader(const PackedView& view, std::unique_ptr<BufferPool> p
                            BatchWriter documents, std::unique_ptr<ElementReader> elements)
     : view_(view),
       element_bytes_(view.tensors.tensor().row_bytes()),
+      around_((view.tensors.before.size() + view.tensors.after.size()) / element_bytes_),
       pool_(std::move(pool)),
       documents_(std::move(documents)),
       whole_(elements == nullptr ? source().NewReader() : nullptr),
@@ -63,6 +64,12 @@ Result<std::size_t> PackedReader::FindParts(std::span<const ExampleId> ids) {
     for (const Piece& piece : pieces_) {
       const ExampleId document = view_.documents->At(piece.document);
       const std::uint64_t own = view_.documents->OwnLengthOf(document);
+      if (piece.begin + piece.length > own + around_) {
+        return DataLoss(fmt::format(
+            "document {}: the column {} says {} elements, and said {} or more when it was packed",
+            document.value(), source().columns()[view_.documents->column()].name, own,
+            piece.begin + piece.length - around_));
+      }
       parts_.push_back({document, piece.begin, piece.length, own});
       // Rows that follow each other often share a document.
       if (elements_ != nullptr) {
@@ -132,15 +139,15 @@ Status PackedReader::CheckLengths() const {
   const auto path = [&](const RowTensors::Copied& one) {
     return source().tensors()[one.from].path;
   };
-  for (const Built& built : built_) {
+  for (const Part& part : parts_) {
+    const Built& built = BuiltOf(part.document);
     if (built.dropped) continue;
     const std::uint64_t length = length_of(built, copied.front());
-    const std::uint64_t expected = view_.documents->OwnLengthOf(built.id);
-    if (length != expected) {
+    if (length != part.own) {
       return DataLoss(fmt::format(
           "document {}: {} has {} elements, but the column {} says {}, by which it is packed",
           built.id.value(), path(copied.front()), length,
-          source().columns()[view_.documents->column()].name, expected));
+          source().columns()[view_.documents->column()].name, part.own));
     }
     for (const RowTensors::Copied& other : copied) {
       if (length_of(built, other) == length) continue;
@@ -242,10 +249,8 @@ Status PackedReader::CopyOwn(std::size_t copied, const Part& part, const Extents
 }
 
 Result<std::int64_t> PackedReader::NextOf(const Part& part) {
-  const std::uint64_t around =
-      (view_.tensors.before.size() + view_.tensors.after.size()) / element_bytes_;
   const std::uint64_t at = part.begin + part.length;
-  if (at == part.own + around) return kNoElement;
+  if (at == part.own + around_) return kNoElement;
   std::byte value[sizeof(std::int64_t)];
   MILLRACE_RETURN_IF_ERROR(CopyElements(part, ExtentsOf(at, 1, part.own), value));
   return internal::LoadValue(value, view_.tensors.tensor().dtype, 0);

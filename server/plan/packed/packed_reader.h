@@ -92,6 +92,7 @@ class PackedReader final : public ExampleReader {
 
   const PackedView& view_;
   const std::uint64_t element_bytes_;     // of T
+  const std::uint64_t around_;            // elements that are put around a document
   std::unique_ptr<BufferPool> pool_;      // of documents_, which seals no batch
   BatchWriter documents_;                 // whole ones
   std::unique_ptr<ExampleReader> whole_;  // null if there are elements_

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,10 +27,16 @@ class NumberPlans {
         library_(Options(numbers), MakeNullLogger()) {}
 
   Result<std::shared_ptr<const Plan>> Compile(const std::string& more) {
+    return CompileText("millrace: 1\ndataset: n\nsource: " + source_ + "\n" + more);
+  }
+  /// The same for the whole text of a pipeline. The dataset is called `n`.
+  Result<std::shared_ptr<const Plan>> CompileText(const std::string& yaml) {
     PipelineSource text;
-    text.yaml = "millrace: 1\ndataset: n\nsource: " + source_ + "\n" + more;
+    text.yaml = yaml;
     return library_.Compile(text);
   }
+  /// Where measured columns may be kept.
+  std::vector<std::filesystem::path> ColumnFolders() const { return library_.ColumnFoldersOf("n"); }
   std::shared_ptr<const Plan> MustCompile(const std::string& more) {
     const auto plan = Compile(more);
     INFO(more << "\n" << plan.status().message());

@@ -126,7 +126,7 @@ TEST_CASE("what does not belong beside branches, or into one, is refused", "[pip
         "is not yet supported");
   CHECK(ErrorOf(TwoBranches("", ", batch: {size: 4}")) ==
         "p.yaml:3:61: branches.a: batch stands outside the branches; expected one of dataset, "
-        "source, split, filter, shuffle, closure, edges, features, cache, exclude, tensors");
+        "source, split, filter, pack, shuffle, closure, edges, features, cache, exclude, tensors");
   CHECK(ErrorOf(TwoBranches("", ", spilt: {}"))
             .starts_with("p.yaml:3:61: branches.a: unknown key 'spilt' (did you mean split?)"));
   CHECK(ErrorOf(TwoBranches("", ", source: definitions"))

@@ -6,7 +6,7 @@ TEST_CASE("an unknown key names its place, what was meant and what is allowed", 
   CHECK(
       ErrorOf(Minimal("shufle: {seed: 0}\n")) ==
       "p.yaml:5:1: unknown key 'shufle' (did you mean shuffle?); expected one of dataset, source, "
-      "chunk, split, filter, shuffle, closure, edges, features, edge_features, targets, batch, "
+      "chunk, split, filter, pack, shuffle, closure, edges, features, edge_features, targets, batch, "
       "balance, cache, "
       "fields, exclude, tensors, output, pad, branches, mix, tables, variants");
   CHECK(ErrorOf(Minimal("closure: {order: bfs, ordr: dfs}\n")) ==
