@@ -36,9 +36,9 @@ Status CheckAdded(const Params& params) {
                     last, params.GetInt("size"), added));
   }
   if (added > 0 && !params.GetTexts("with").empty()) {
-    return InvalidArgument(fmt::format(
-        "with: expected no pack.{} beside it: {} would have fewer elements than {}", last,
-        params.GetTexts("with").front(), params.GetText("tensor")));
+    return InvalidArgument(
+        fmt::format("with: expected no pack.{} beside it: {} would have fewer elements than {}",
+                    last, params.GetTexts("with").front(), params.GetText("tensor")));
   }
   return OkStatus();
 }
@@ -72,8 +72,8 @@ StageType PackStage() {
     return WithDefault(MayBeEmpty(IntsParameter(name, help)), std::vector<std::int64_t>());
   };
   stage.parameters = {
-      Required(NonEmptyTextParameter(
-          "tensor", "the ragged tensor that fills rows, with '/' written as '.'")),
+      Required(NonEmptyTextParameter("tensor",
+                                     "the ragged tensor that fills rows, with '/' written as '.'")),
       WithDefault(MayBeEmpty(TextsParameter(
                       "with", "ragged tensors with as many elements, which go where those go")),
                   std::vector<std::string>()),
@@ -91,9 +91,9 @@ StageType PackStage() {
                    static_cast<std::int64_t>(kMaxPackWindow)),
       added("before", "elements put before every document"),
       added("after", "elements put after every document"),
-      IntParameter("seed",
-                   "another order of documents before they are packed; null: as they lie, so that "
-                   "neighbours on disk share rows"),
+      ParameterOf({ParamType::kSeed}, "seed",
+                  "another order of documents before they are packed; null: as they lie, so that "
+                  "neighbours on disk share rows"),
   };
   stage.reserved = {"exchange", "multiple"};
   stage.unused = [](std::string_view, const Params& params) {
@@ -114,7 +114,7 @@ StageType PackStage() {
     pack.window = static_cast<std::uint64_t>(params.GetInt("window"));
     pack.before = params.GetInts("before");
     pack.after = params.GetInts("after");
-    if (params.is_set("seed")) pack.seed = params.GetInt("seed");
+    if (params.is_set("seed")) pack.seed = params.GetUnsigned("seed");
     return OkStatus();
   };
   return stage;

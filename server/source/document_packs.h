@@ -44,7 +44,7 @@ struct RowsOfDocument {
 
 /// Numbers of documents and rows, for people.
 struct PackSummary {
-  std::uint64_t source_examples = 0;  // from which documents were selected
+  std::uint64_t source_examples = 0;              // from which documents were selected
   std::vector<std::uint64_t> examples_per_split;  // by label
   std::uint64_t filtered = 0;                     // left out by filters
   std::uint64_t documents = 0;

@@ -63,7 +63,7 @@ struct PackPart {
   std::uint64_t window = 4096;    // of `fit`: the most documents that are packed together
   std::vector<std::int64_t> before;  // elements put before every document
   std::vector<std::int64_t> after;   // and after it
-  std::optional<std::int64_t> seed;  // absent: documents are packed in index order
+  std::optional<std::uint64_t> seed;  // absent: documents are packed in index order
 };
 
 struct ShufflePart {

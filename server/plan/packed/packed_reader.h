@@ -103,7 +103,7 @@ class PackedReader final : public ExampleReader {
   std::vector<Part> parts_;
   std::vector<Piece> pieces_;  // of one row
   std::vector<ExampleId> ids_;
-  std::vector<Built> built_;  // by id
+  std::vector<Built> built_;       // by id
   std::vector<const Part*> kept_;  // parts of one row that are not lost
 };
 

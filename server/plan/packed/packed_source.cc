@@ -48,26 +48,20 @@ PackOptions OptionsOf(const PackPart& part) {
   return options;
 }
 
-OrderSeed SeedOf(const PackPart& part) {
-  if (!part.seed) return std::nullopt;
-  return static_cast<std::uint64_t>(*part.seed);
-}
-
 /// A digest of all that the rows of documents depend on.
 Digest128 KeyOf(const Source& source, const Selection& selection, const PackPart& part,
                 const Digest128& operations) {
-  return Xxh3(fmt::format(
-      "rows 1\n{}\n{}\n{}\n{}\n{} {} {} {} {}\n{}\n", source.digest().ToHex(), operations.ToHex(),
-      part.tensor, selection.Digest().ToHex(), part.size, part.fit ? "fit" : "concat",
-      static_cast<int>(part.above), part.window, part.before.size() + part.after.size(),
-      part.seed ? std::to_string(*part.seed) : "null"));
+  return Xxh3(fmt::format("rows 1\n{}\n{}\n{}\n{}\n{} {} {} {} {}\n{}\n", source.digest().ToHex(),
+                          operations.ToHex(), part.tensor, selection.Digest().ToHex(), part.size,
+                          part.fit ? "fit" : "concat", static_cast<int>(part.above), part.window,
+                          part.before.size() + part.after.size(),
+                          part.seed ? std::to_string(*part.seed) : "null"));
 }
 
 Result<PackLayout> LayoutOf(const PackedDocuments& documents, const PackPart& part,
                             const PackingOptions& options, Logger& logger) {
   const PackOptions pack = OptionsOf(part);
-  const Digest128 key =
-      KeyOf(documents.source(), documents.selection(), part, options.operations);
+  const Digest128 key = KeyOf(documents.source(), documents.selection(), part, options.operations);
   std::optional<PackLayout> kept =
       FindLayout(options.folders, key, pack, documents.documents(), logger);
   if (kept) return *std::move(kept);
@@ -297,18 +291,17 @@ Result<std::size_t> LengthColumn(const Source& source, const PackPart& part) {
 
 Result<std::shared_ptr<const Source>> PackDocuments(std::shared_ptr<const Source> source,
                                                     const PlanParts& parts,
-                                                    const PackingOptions& options,
-                                                    Logger& logger) {
+                                                    const PackingOptions& options, Logger& logger) {
   const PackPart& part = parts.Get<PackPart>();
   if (part.tensor.empty()) return source;
   MILLRACE_RETURN_IF_ERROR(CheckPacks(*source, part));
   MILLRACE_ASSIGN_OR_RETURN(const std::size_t column, LengthColumn(*source, part));
-  MILLRACE_ASSIGN_OR_RETURN(
-      Selection selected, Selection::Make(*source, parts.Get<SplitPart>(), parts.Get<FilterPart>()));
+  MILLRACE_ASSIGN_OR_RETURN(Selection selected, Selection::Make(*source, parts.Get<SplitPart>(),
+                                                                parts.Get<FilterPart>()));
   PackedView view;
   view.documents = std::make_shared<const PackedDocuments>(
       source, std::make_shared<const Selection>(std::move(selected)), column,
-      part.before.size() + part.after.size(), SeedOf(part));
+      part.before.size() + part.after.size(), part.seed);
   view.excluded = parts.Get<ExcludePart>().examples;
   // Before documents are counted, which may take long.
   MILLRACE_RETURN_IF_ERROR(RowTensors::Make(*source, part, options.wanted, 1).status());

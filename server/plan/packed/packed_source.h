@@ -26,9 +26,9 @@ inline constexpr const char* kPackSquares = "pack.squares";
 
 struct PackingOptions {
   RowTensorsWanted wanted;
-  Digest128 operations;  // that build documents, a user's code too
+  Digest128 operations;                             // that build documents, a user's code too
   std::vector<std::filesystem::path> folders = {};  // that may keep where rows begin
-  unsigned threads = 0;  // that count rows; 0: one for each CPU of the process
+  unsigned threads = 0;       // that count rows; 0: one for each CPU of the process
   std::stop_token stop = {};  // ends counting with Cancelled
 };
 

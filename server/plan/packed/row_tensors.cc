@@ -47,8 +47,9 @@ Result<std::vector<std::byte>> Encode(std::string_view key, const std::vector<st
   std::vector<std::byte> bytes;
   if (values.empty()) return bytes;
   if (!IsInteger(spec.dtype) || !spec.inner.empty()) {
-    return InvalidArgument(fmt::format(
-        "{}: expected nothing, because the elements of {} are not single integers", key, spec.path));
+    return InvalidArgument(
+        fmt::format("{}: expected nothing, because the elements of {} are not single integers", key,
+                    spec.path));
   }
   for (const std::int64_t value : values) {
     const bool above = value >= 0 && static_cast<std::uint64_t>(value) > DTypeMax(spec.dtype);
@@ -92,20 +93,21 @@ Status CheckPacks(const Source& source, const PackPart& part) {
   if (part.tensor.empty()) return OkStatus();
   for (const TensorSpec& tensor : source.tensors()) {
     if (!IsPackName(tensor)) continue;
-    return InvalidArgument(
-        fmt::format("pack: the source '{}' has a tensor '{}' already, and tensors of rows have such "
-                    "names",
-                    source.name(), tensor.path));
+    return InvalidArgument(fmt::format(
+        "pack: the source '{}' has a tensor '{}' already, and tensors of rows have such "
+        "names",
+        source.name(), tensor.path));
   }
   MILLRACE_RETURN_IF_ERROR(CheckPacked(source, "pack.tensor", part.tensor));
   for (const std::string& name : part.with) {
     MILLRACE_RETURN_IF_ERROR(CheckPacked(source, "pack.with", name));
   }
   if (!source.facts().varies) return OkStatus();
-  return InvalidArgument(fmt::format(
-      "pack: the source '{}' makes its examples anew in every epoch, so their lengths are not known "
-      "before; expected a source whose examples stay as they are",
-      source.name()));
+  return InvalidArgument(
+      fmt::format("pack: the source '{}' makes its examples anew in every epoch, so their lengths "
+                  "are not known "
+                  "before; expected a source whose examples stay as they are",
+                  source.name()));
 }
 
 Result<RowTensors> RowTensors::Make(const Source& source, const PackPart& part,

@@ -34,8 +34,9 @@ void AddNeeded(const Definitions& definitions, std::string_view name,
 Status CheckNoPack(const TensorsPart& part) {
   for (const TensorDefinition& definition : part.definitions) {
     if (definition.name != "pack") continue;
-    return AtOrigin(part, InvalidArgument("pack: expected another name, because tensors of rows are "
-                                          "called pack.lengths and so on"));
+    return AtOrigin(part,
+                    InvalidArgument("pack: expected another name, because tensors of rows are "
+                                    "called pack.lengths and so on"));
   }
   return OkStatus();
 }

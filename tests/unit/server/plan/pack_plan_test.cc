@@ -25,9 +25,9 @@
 namespace millrace::test {
 namespace {
 
-using nlohmann::json;
 using Catch::Contains;
 using Catch::StartsWith;
+using nlohmann::json;
 using Runs = std::vector<std::int64_t>;
 /// Document, begin and length.
 using PlainPiece = std::vector<std::uint64_t>;
@@ -153,11 +153,11 @@ TEST_CASE("a plan has the rows that are recorded", "[plan][golden][pack]") {
       rows.push_back(PiecesOf(*plan, row));
     }
     CHECK(json(rows) == expected["rows"]);
-    for (std::size_t i = 0; i < expected["where"].size(); ++i) {
-      CHECK(WhereOf(*plan, i) == expected["where"][i]);
+    for (std::size_t i = 0; i < params["lengths"].size(); ++i) {
+      INFO("document " << i);
+      CHECK(WhereOf(*plan, i) == expected["where"][std::to_string(i)]);
     }
-    CHECK(plan->source()->packs()->summary().left_out ==
-          expected["left_out"].get<std::uint64_t>());
+    CHECK(plan->source()->packs()->summary().left_out == expected["left_out"].get<std::uint64_t>());
   }
 }
 
@@ -177,8 +177,8 @@ TEST_CASE("rows come in the recorded order in all forms of orders", "[plan][gold
     if (by == "T.length") by = "run.length";
     const std::string keep = params.value("keep", true) ? "keep" : "drop";
     if (form == "bucket") {
-      text += fmt::format("batch: {{bucket: {{by: {}, bounds: {}, size: {}}}, remainder: {}}}\n", by,
-                          params["bounds"].dump(), params["batch"].dump(), keep);
+      text += fmt::format("batch: {{bucket: {{by: {}, bounds: {}, size: {}}}, remainder: {}}}\n",
+                          by, params["bounds"].dump(), params["batch"].dump(), keep);
     } else if (form == "balance") {
       text += fmt::format("batch: {{size: {}, remainder: {}}}\nbalance: {{by: {}, group: {}}}\n",
                           params["batch"].dump(), keep, by, params["group"].dump());
@@ -228,8 +228,9 @@ TEST_CASE("a mix draws the recorded rows from branches of rows", "[plan][golden]
       const std::string id = "b" + std::to_string(i);
       WriteNumbers(dir / id, RunsOf(branch["lengths"]));
       options.datasets[id].dir = dir / id;
-      text += fmt::format("  {}:\n    dataset: {}\n    source: runs\n    {}    shuffle: {{seed: {}}}\n",
-                          id, id, PackText(branch, "run"), SeedText(params["shuffle_seed"]));
+      text +=
+          fmt::format("  {}:\n    dataset: {}\n    source: runs\n    {}    shuffle: {{seed: {}}}\n",
+                      id, id, PackText(branch, "run"), SeedText(params["shuffle_seed"]));
       weights += fmt::format("{}{}: {}", i == 0 ? "" : ", ", id, params["weights"][i].dump());
     }
     text += fmt::format("mix: {{weights: {{{}}}, seed: {}, epoch: {}}}\n{}", weights,
@@ -240,8 +241,7 @@ TEST_CASE("a mix draws the recorded rows from branches of rows", "[plan][golden]
     REQUIRE(plan.ok());
     const auto& branches = (*plan)->source()->branches();
     for (std::size_t i = 0; i < branches.size(); ++i) {
-      CHECK(branches[i].source->examples() ==
-            expected["rows_of_branches"][i].get<std::uint64_t>());
+      CHECK(branches[i].source->examples() == expected["rows_of_branches"][i].get<std::uint64_t>());
     }
     for (const auto& [epoch, recorded] : expected["order"].items()) {
       std::vector<std::vector<std::uint64_t>> got;
@@ -255,7 +255,8 @@ TEST_CASE("a mix draws the recorded rows from branches of rows", "[plan][golden]
               ExampleId(id.value() - branches[branch].first));
           std::vector<std::int64_t> run, lengths;
           for (const RowPiece& piece : *pieces) {
-            const auto number = RunsOf(params["branches"][branch]["lengths"])[piece.document.value()];
+            const auto number =
+                RunsOf(params["branches"][branch]["lengths"])[piece.document.value()];
             for (std::uint64_t j = 0; j < piece.length; ++j) {
               run.push_back(RunElement(number, static_cast<std::int64_t>(piece.begin + j)));
             }
@@ -299,8 +300,8 @@ TEST_CASE("rows have the documents that split and filter select, and exclude lea
   // Without two documents, all others stay where they were.
   const PlainRow first = PiecesOf(*plan, 0);
   const std::uint64_t lost = first.back()[0];
-  const auto less = plans.MustCompile(
-      pack + odd + fmt::format("exclude: {{examples: [{}]}}\n", lost) + kBatches);
+  const auto less =
+      plans.MustCompile(pack + odd + fmt::format("exclude: {{examples: [{}]}}\n", lost) + kBatches);
   CHECK(less->facts().order_fingerprint() == plan->facts().order_fingerprint());
   CHECK(PiecesOf(*less, 0) == first);
   const auto batch = less->BatchOf(std::vector<ExampleId>{ExampleId(0)}, 0, *less->NewScratch());
@@ -439,7 +440,8 @@ TEST_CASE("any documents give the rows of a plain packer, each once an epoch", "
     for (const std::uint64_t length : any.lengths) {
       lengths.push_back(static_cast<std::int64_t>(std::min<std::uint64_t>(length, kLongestRun)));
     }
-    const auto seed = *rc::gen::element(std::optional<std::uint64_t>(), std::optional<std::uint64_t>(7));
+    const auto seed =
+        *rc::gen::element(std::optional<std::uint64_t>(), std::optional<std::uint64_t>(7));
     const KeyedOrder order(DeriveSeed(seed, "pack", 0), 0, lengths.size());
     Lengths packed;
     for (std::uint64_t i = 0; i < lengths.size(); ++i) {

@@ -48,7 +48,8 @@ inline std::string PackText(const nlohmann::json& params, const std::string& ten
   for (const char* key : {"above", "window", "before", "after"}) {
     if (!params.contains(key)) continue;
     const nlohmann::json& value = params[key];
-    text += fmt::format(", {}: {}", key, value.is_string() ? value.get<std::string>() : value.dump());
+    text +=
+        fmt::format(", {}: {}", key, value.is_string() ? value.get<std::string>() : value.dump());
   }
   return text + "}\n";
 }
