@@ -38,6 +38,7 @@ struct BatchCommandOptions {
   std::string out;
   std::string svg;
   std::optional<std::uint64_t> example;
+  std::optional<std::uint64_t> row;
   std::vector<std::uint64_t> examples;
   std::string branch;
   bool values = false;
@@ -108,16 +109,15 @@ Status PrintTable(const PackedBatch& batch, const Source& source) {
         PrintLine(fmt::format("{:>6} {:>10} dropped: {}  {}", "-", dropped.id.value(),
                               source.facts().drop_reasons.NameOf(dropped.reason), name(d))));
   }
-  std::string graphs =
-      fmt::format("{} {}", batch.examples(), has_graphs ? "graphs" : "examples");
+  std::string graphs = fmt::format("{} {}", batch.examples(), has_graphs ? "graphs" : "examples");
   if (batch.info().expand.merged && batch.Find("node_splits") && batch.Find("edge_splits")) {
     graphs = fmt::format("{} examples in one graph of {} nodes and {} edges", batch.examples(),
                          Column(batch, "node_splits")[1], Column(batch, "edge_splits")[1]);
   }
-  return PrintLine(fmt::format(
-      "{}, {} dropped, {} bytes of payload, hash {}{}", graphs, batch.info().dropped.size(),
-      batch.payload().size(), batch.payload_hash().ToHex(),
-      has_graphs ? "; edges: as stored, without reversed and self edges" : ""));
+  return PrintLine(
+      fmt::format("{}, {} dropped, {} bytes of payload, hash {}{}", graphs,
+                  batch.info().dropped.size(), batch.payload().size(), batch.payload_hash().ToHex(),
+                  has_graphs ? "; edges: as stored, without reversed and self edges" : ""));
 }
 
 /// The tensor that tells nodes apart: their labels, or else their numbers in the dataset.
@@ -227,25 +227,28 @@ Result<ExampleRange> RangeOf(const BatchCommandOptions& options, const StepArith
 }
 
 Status RunBatch(const BatchCommandOptions& options) {
-  if (!options.branch.empty() && !options.example && options.examples.empty()) {
-    return InvalidArgument("--branch: expected --example or --examples beside it");
+  if (!options.branch.empty() && !options.example && !options.row && options.examples.empty()) {
+    return InvalidArgument("--branch: expected --example, --examples or --row beside it");
   }
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();
   std::shared_ptr<const PackedBatch> batch;
   if (options.example) {
-    MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
-                              FindExample(*plan, options.branch, *options.example));
-    MILLRACE_ASSIGN_OR_RETURN(
-        batch, plan->BatchOf(AllChunksOf(*plan->source(), {&id, 1}), options.epoch, *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(const std::vector<ExampleId> parts,
+                              FindParts(*plan, options.branch, *options.example));
+    MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf(parts, options.epoch, *scratch));
+  } else if (options.row) {
+    MILLRACE_ASSIGN_OR_RETURN(const ExampleId row, FindRow(*plan, options.branch, *options.row));
+    MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf({&row, 1}, options.epoch, *scratch));
   } else if (!options.examples.empty()) {
-    std::vector<ExampleId> ids;
+    std::vector<ExampleId> all;
     for (const std::uint64_t example : options.examples) {
-      MILLRACE_ASSIGN_OR_RETURN(ids.emplace_back(), FindExample(*plan, options.branch, example));
+      MILLRACE_ASSIGN_OR_RETURN(const std::vector<ExampleId> parts,
+                                FindParts(*plan, options.branch, example));
+      all.insert(all.end(), parts.begin(), parts.end());
     }
-    MILLRACE_ASSIGN_OR_RETURN(
-        batch, plan->BatchOf(AllChunksOf(*plan->source(), ids), options.epoch, *scratch));
+    MILLRACE_ASSIGN_OR_RETURN(batch, plan->BatchOf(all, options.epoch, *scratch));
   } else {
     MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.world_size));
     MILLRACE_ASSIGN_OR_RETURN(const ExampleRange range, RangeOf(options, steps));
@@ -312,8 +315,8 @@ void AddBatchCommand(Tool& tool) {
           .TypeName("FILE");
   command
       .AddOption("--example", &options->example,
-                 "build this example alone, or all of its chunks, as in --epoch, and print its "
-                 "graph")
+                 "build this example alone, or all of its chunks, or all rows with a piece of it, "
+                 "as in --epoch, and print its graph")
       .TypeName("N")
       .Check(WholeNumber())
       .Excludes("--step")
@@ -327,6 +330,16 @@ void AddBatchCommand(Tool& tool) {
       .Delimiter(',')
       .Check(WholeNumber())
       .Excludes("--example")
+      .Excludes("--step")
+      .Excludes("--rank")
+      .Excludes("--world-size")
+      .Excludes("--from");
+  command
+      .AddOption("--row", &options->row, "build this row of packed documents alone, as in --epoch")
+      .TypeName("N")
+      .Check(WholeNumber())
+      .Excludes("--example")
+      .Excludes("--examples")
       .Excludes("--step")
       .Excludes("--rank")
       .Excludes("--world-size")

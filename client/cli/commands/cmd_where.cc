@@ -23,7 +23,8 @@ namespace {
 
 struct WhereOptions {
   OfflineOptions offline;
-  std::uint64_t example = 0;
+  std::optional<std::uint64_t> example;
+  std::optional<std::uint64_t> row;
   std::string branch;
   std::uint32_t world_size = 1;
   std::string epochs = "0";
@@ -96,8 +97,9 @@ std::string WhyDropped(const PackedBatch& batch, ExampleId id, const DropReasonN
   return {};
 }
 
-/// "  chunk 3" for a chunk of an example, if the pipeline cuts examples.
+/// "  chunk 3" for a chunk of an example, if the pipeline cuts examples, or "  packed row 3".
 std::string ChunkIn(const Source& source, ExampleId id) {
+  if (source.facts().packed) return fmt::format("  packed row {}", id.value());
   if (source.whole_examples() == source.examples()) return {};
   return fmt::format("  chunk {}", source.ChunkOf(id).number);
 }
@@ -140,22 +142,42 @@ Status PrintPlaces(const Plan& plan, const StepArithmetic& steps, Position begin
   return PrintLine(fmt::format("{:>8} not: {}{}", begin.epoch, why, ChunkIn(*plan.source(), id)));
 }
 
+/// The examples of the plan that the options name.
+Result<std::vector<ExampleId>> PartsOf(const Plan& plan, const WhereOptions& options) {
+  if (options.example.has_value() == options.row.has_value()) {
+    return InvalidArgument("expected either --example or --row");
+  }
+  if (options.example) return FindParts(plan, options.branch, *options.example);
+  MILLRACE_ASSIGN_OR_RETURN(const ExampleId row, FindRow(plan, options.branch, *options.row));
+  return std::vector<ExampleId>{row};
+}
+
+/// The number of an example for people: that of the plan, or a document's own.
+std::uint64_t ShownNumber(const Plan& plan, const WhereOptions& options, ExampleId id) {
+  return plan.source()->facts().packed ? *options.example : id.value();
+}
+
 Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto epochs, ParseEpochs(options.epochs));
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
   MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, offline.Compile());
   MILLRACE_ASSIGN_OR_RETURN(const StepArithmetic steps, plan->facts().Steps(options.world_size));
-  MILLRACE_ASSIGN_OR_RETURN(const ExampleId id,
-                            FindExample(*plan, options.branch, options.example));
-  const std::vector<ExampleId> chunks = AllChunksOf(*plan->source(), {&id, 1});
+  MILLRACE_ASSIGN_OR_RETURN(const std::vector<ExampleId> chunks, PartsOf(*plan, options));
   MILLRACE_ASSIGN_OR_RETURN(Position begin, StepsBegin(steps, options.from, epochs.first));
+  const ExampleId id = options.row || plan->source()->facts().packed
+                           ? chunks.front()
+                           : plan->source()->ChunkOf(chunks.front()).example;
   if (std::none_of(chunks.begin(), chunks.end(),
                    [&](ExampleId chunk) { return plan->Selects(chunk); })) {
     return NotFound(WhyNot(*plan, id, chunks.front()));
   }
 
-  const ExampleDescription description = plan->source()->Describe(id);
-  std::string line = fmt::format("example {}: {}", id.value(), description.title);
+  const ExampleDescription description =
+      options.row ? plan->source()->Describe(id)
+                  : DescribeExample(*plan, options.branch, *options.example);
+  std::string line = options.row ? description.title
+                                 : fmt::format("example {}: {}", ShownNumber(*plan, options, id),
+                                               description.title);
   for (const ExampleFact& fact : description.facts) {
     if (!fact.word.empty()) line += fmt::format(", {} {}", fact.word, FactText(fact));
   }
@@ -184,7 +206,9 @@ void AddWhereCommand(Tool& tool) {
                [options] { return RunWhere(*options); });
   options->offline.AddTo(command);
   command.AddOption("--example", &options->example, "number of the example")
-      .Required()
+      .TypeName("N")
+      .Check(WholeNumber());
+  command.AddOption("--row", &options->row, "number of a row of packed documents, in its place")
       .TypeName("N")
       .Check(WholeNumber());
   AddBranch(command, options->branch);

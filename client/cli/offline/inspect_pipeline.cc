@@ -136,7 +136,33 @@ std::string DescribeStagesOf(const Pipeline& pipeline) {
   return text + DescribeDefinitions(pipeline.tensors());
 }
 
+/// How documents were packed into rows.
+std::string DescribePacks(const PackSummary& packs) {
+  std::string text =
+      fmt::format("documents      {} of {} examples\n", packs.documents, packs.source_examples);
+  for (std::size_t label = 0; label < packs.examples_per_split.size(); ++label) {
+    text += fmt::format("  split {:<6} {}\n", label, packs.examples_per_split[label]);
+  }
+  text += fmt::format("  filtered     {}\n", packs.filtered);
+  if (packs.empty > 0) text += fmt::format("  empty        {}\n", packs.empty);
+  if (packs.not_built > 0) text += fmt::format("  not built    {}\n", packs.not_built);
+  if (packs.above > 0)
+    text += fmt::format("  above        {} have more elements than a row\n", packs.above);
+  text += fmt::format("  elements     {} in rows, {} left out\n", packs.elements, packs.left_out);
+  const double all = static_cast<double>(packs.elements) + static_cast<double>(packs.padding);
+  text += fmt::format("rows           {} of {} pieces, {} elements ({:.2f}%) padding\n", packs.rows,
+                      packs.pieces, packs.padding, 100 * static_cast<double>(packs.padding) / all);
+  return text;
+}
+
 std::string DescribeCounts(const PlanCounts& counts, const Source& source, const Order& order) {
+  if (source.packs() != nullptr) {
+    std::string text = DescribePacks(source.packs()->summary());
+    if (counts.above > 0) {
+      text += fmt::format("  above        {} (by batch.bucket.above: drop)\n", counts.above);
+    }
+    return text + fmt::format("  in an epoch  {}\n", order.rows());
+  }
   std::string text = fmt::format("examples       {}\n", source.whole_examples());
   if (source.whole_examples() != source.examples()) {
     text +=
@@ -184,9 +210,9 @@ std::string DescribeEmptyRanks(const StepArithmetic& steps) {
     if (steps.RankExamples(last, rank).count == 0) ++empty;
   }
   if (empty == 0) return {};
-  return fmt::format(
-      "empty batches  {} of {} ranks have no example in {}; a mean over it is NaN\n", empty, ranks,
-      count == 1 ? "the only step of an epoch" : "the last step of an epoch");
+  return fmt::format("empty batches  {} of {} ranks have no example in {}; a mean over it is NaN\n",
+                     empty, ranks,
+                     count == 1 ? "the only step of an epoch" : "the last step of an epoch");
 }
 
 /// Steps of an epoch, and the first batch of rank 0.

@@ -115,29 +115,92 @@ std::string DatasetWithKind(LocalPlans& plans, const std::string& dataset) {
   return fmt::format("{} ({})", dataset, status.ok() ? status->kind : "");
 }
 
-Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::uint64_t example) {
+namespace {
+
+/// The source of a branch, or of the whole pipeline if `branch` is empty.
+struct NamedSource {
+  const Source* source = nullptr;
+  std::uint64_t first = 0;  // the number in the plan of its first example
+};
+
+Result<NamedSource> FindSource(const Plan& plan, const std::string& branch) {
   const Source& source = *plan.source();
-  const auto check = [&](std::string_view what, std::uint64_t examples) {
-    if (example < examples) return OkStatus();
-    return OutOfRange(
-        fmt::format("--example {}: {} has {} examples, from 0 on", example, what, examples));
-  };
-  if (branch.empty()) {
-    MILLRACE_RETURN_IF_ERROR(check("the pipeline's source", source.whole_examples()));
-    return ExampleId(example);
-  }
+  if (branch.empty()) return NamedSource{&source, 0};
   std::vector<std::string> known;
   for (const SourceBranch& one : source.branches()) {
     known.push_back(one.name);
-    if (one.name != branch) continue;
-    MILLRACE_RETURN_IF_ERROR(check("branch " + branch, one.source->examples()));
-    return ExampleId(one.first + example);
+    if (one.name == branch) return NamedSource{one.source.get(), one.first};
   }
   if (known.empty()) {
     return InvalidArgument(
         fmt::format("--branch {}: expected none, because the pipeline has no branches", branch));
   }
   return NotFound(fmt::format("--branch {}: expected one of {}", branch, fmt::join(known, ", ")));
+}
+
+/// OutOfRange unless the source that a user names has this number of something.
+Status CheckNumber(std::string_view option, std::uint64_t number, const std::string& branch,
+                   std::string_view what, std::uint64_t count) {
+  if (number < count) return OkStatus();
+  return OutOfRange(fmt::format("--{} {}: {} has {} {}, from 0 on", option, number,
+                                branch.empty() ? "the pipeline's source" : "branch " + branch,
+                                count, what));
+}
+
+}  // namespace
+
+Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::uint64_t example) {
+  MILLRACE_ASSIGN_OR_RETURN(const NamedSource named, FindSource(plan, branch));
+  MILLRACE_RETURN_IF_ERROR(
+      CheckNumber("example", example, branch, "examples", named.source->whole_examples()));
+  return ExampleId(named.first + example);
+}
+
+Result<ExampleId> FindRow(const Plan& plan, const std::string& branch, std::uint64_t row) {
+  MILLRACE_ASSIGN_OR_RETURN(const NamedSource named, FindSource(plan, branch));
+  if (!named.source->facts().packed) {
+    return InvalidArgument(fmt::format(
+        "--row {}: expected --example, because the pipeline packs no documents into rows", row));
+  }
+  MILLRACE_RETURN_IF_ERROR(CheckNumber("row", row, branch, "rows", named.source->examples()));
+  return ExampleId(named.first + row);
+}
+
+Result<std::vector<ExampleId>> FindParts(const Plan& plan, const std::string& branch,
+                                         std::uint64_t example) {
+  MILLRACE_ASSIGN_OR_RETURN(const NamedSource named, FindSource(plan, branch));
+  const DocumentPacks* const packs = named.source->packs();
+  if (packs == nullptr && named.source->facts().packed) {
+    return InvalidArgument(
+        fmt::format("--example {}: expected --branch beside it, because each branch has documents "
+                    "of its own; or --row",
+                    example));
+  }
+  if (packs == nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(const ExampleId id, FindExample(plan, branch, example));
+    return AllChunksOf(*plan.source(), {&id, 1});
+  }
+  MILLRACE_RETURN_IF_ERROR(
+      CheckNumber("example", example, branch, "examples", packs->documents().examples()));
+  MILLRACE_ASSIGN_OR_RETURN(const RowsOfDocument found, packs->RowsOf(ExampleId(example)));
+  if (found.why != RowsOfDocument::Why::kHasRows) {
+    return NotFound(
+        fmt::format("example {} is in no row of this pipeline: {}", example, WhyNoRow(found.why)));
+  }
+  std::vector<ExampleId> rows;
+  for (const RowsOfDocument::Run& run : found.runs) {
+    for (std::uint64_t i = 0; i < run.count; ++i) rows.emplace_back(named.first + run.first + i);
+  }
+  return rows;
+}
+
+ExampleDescription DescribeExample(const Plan& plan, const std::string& branch,
+                                   std::uint64_t example) {
+  const auto named = FindSource(plan, branch);
+  const DocumentPacks* const packs = named.ok() ? named->source->packs() : nullptr;
+  if (packs != nullptr) return packs->documents().Describe(ExampleId(example));
+  const auto id = FindExample(plan, branch, example);
+  return id.ok() ? plan.source()->Describe(*id) : ExampleDescription();
 }
 
 void AddBranch(CommandLine& command, std::string& branch) {

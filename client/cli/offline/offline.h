@@ -41,6 +41,21 @@ std::string DatasetWithKind(LocalPlans& plans, const std::string& dataset);
 /// such example.
 Result<ExampleId> FindExample(const Plan& plan, const std::string& branch, std::uint64_t example);
 
+/// The number in the plan of a row of packed documents, found in the same way. InvalidArgument if
+/// the pipeline packs none.
+Result<ExampleId> FindRow(const Plan& plan, const std::string& branch, std::uint64_t row);
+
+/// The examples of the plan that have a part of an example that a user names: itself, its chunks,
+/// or the rows with a piece of it, ascending. Errors of FindExample; NotFound with the reason if no
+/// row has a piece of it.
+Result<std::vector<ExampleId>> FindParts(const Plan& plan, const std::string& branch,
+                                         std::uint64_t example);
+
+/// Describes an example that a user names, as its own source does, before documents are packed.
+/// REQUIRES: FindExample finds it.
+ExampleDescription DescribeExample(const Plan& plan, const std::string& branch,
+                                   std::uint64_t example);
+
 /// Registers --branch.
 void AddBranch(CommandLine& command, std::string& branch);
 

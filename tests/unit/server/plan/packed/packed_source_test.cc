@@ -230,6 +230,22 @@ TEST_CASE("documents that cannot be cut into rows are told with their numbers", 
                         "for example 1"));
 }
 
+TEST_CASE("a document that was not built is told if it has to end the job", "[packed]") {
+  const auto list = ListOf({.lengths = {3, 0, std::nullopt, std::nullopt}});
+  const auto pack = [&](const char* on_error, std::vector<std::uint64_t> excluded) {
+    PlanParts parts;
+    parts.Edit<PackPart>() = Fit(4);
+    parts.Edit<ExcludePart>().examples = std::move(excluded);
+    parts.Edit<SourcePart>().options["on_error"] = std::string(on_error);
+    return PackDocuments(list, parts, {}, *MakeNullLogger()).status();
+  };
+  CHECK(pack("drop", {}).ok());
+  CHECK_THAT(pack("fail", {2}).message(),
+             StartsWith("source.on_error: document 3 could not be built") &&
+                 Contains("`exclude: {examples: [2, 3]}`"));
+  CHECK(pack("fail", {2, 3}).ok());
+}
+
 TEST_CASE("the summary of packed documents counts them all", "[packed]") {
   PackPart part = Fit(4);
   part.above = PackPart::Above::kCut;
