@@ -213,7 +213,11 @@ class ComputationMaker {
   /// type, and some may not fit.
   bool Narrows(const TensorOutput& output, std::size_t input) const {
     const TensorNode& node = nodes()[output.node];
-    return node.implicit && node.inputs.front() == input && node.type.dtype == index_dtype_ &&
+    const bool keeps_values =
+        node.implicit || (node.operation != nullptr && node.operation->of_rows);
+    const auto& inputs = node.inputs;
+    return keeps_values && std::find(inputs.begin(), inputs.end(), input) != inputs.end() &&
+           node.type.dtype == index_dtype_ &&
            DTypeMax(nodes()[input].type.dtype) > DTypeMax(index_dtype_);
   }
 
