@@ -11,6 +11,7 @@
 
 #include "common/batch/layout/integer_visit.h"
 #include "common/expand/value_errors.h"
+#include "common/operations/pack_names.h"
 
 namespace millrace::internal {
 namespace {
@@ -150,6 +151,8 @@ class ComputationMaker {
       spec.dimension = output.name;
       spec.splits = output.name + "_splits";
       place.splits = place.values + 1;
+    } else if (type.rows == kPackSeqlensRows) {
+      spec.kind = TensorKind::kSplits;  // no row of it is one of the batch
     } else if (const TensorSpec& origin = Origin(output.node);
                !origin.splits.empty() && origin.dimension == type.rows) {
       spec.kind = TensorKind::kRaggedValues;  // as nodes and edges of the source have

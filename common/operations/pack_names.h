@@ -24,7 +24,8 @@ inline constexpr std::string_view kPackSeqlens = "pack.cu_seqlens";
 
 /// The label of an element without a next one.
 inline constexpr int kNoLabel = -100;
-/// The rows of pack.cu_seqlens: it has one number more than the batch has pieces.
+/// The rows of pack.cu_seqlens: it has one number more than the batch has pieces. It is delivered
+/// as splits are, which have no rows of examples either, though it cuts no tensor of the batch.
 inline constexpr std::string_view kPackSeqlensRows = "pieces+1";
 
 /// Whether a tensor has an element for each piece of a row.
