@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include <fmt/core.h>
@@ -186,6 +184,11 @@ class PackCompletion {
 };
 
 }  // namespace
+
+std::optional<TensorDefinition> PackDefinition(std::string_view name, const PackTensors& pack) {
+  if (name != kPackPosition && name != kPackSegment && name != kPackLabel) return std::nullopt;
+  return TensorDefinition{std::string(name), std::string(name), InputsOf(name, pack)};
+}
 
 PackNeeds PackNeedsOf(const TensorsPart& part) {
   return {Uses(part, kPackDocuments), Uses(part, kPackBegins), Uses(part, kPackLabel)};

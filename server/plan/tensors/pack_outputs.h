@@ -17,7 +17,9 @@
 // Pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -40,6 +42,9 @@ PackNeeds PackNeedsOf(const TensorsPart& part);
 /// The tensors of the source that the consumer's computation of packed rows reads, by the names
 /// that the part uses; empty if rows are not packed. A mix needs them of its branches.
 std::vector<std::string> PackReads(const TensorsPart& part);
+
+/// The definition of pack.position, pack.segment or pack.label; absent for other names.
+std::optional<TensorDefinition> PackDefinition(std::string_view name, const PackTensors& pack);
 
 /// Adds to the text of a graph what the part uses of packed rows: definitions, and the pads that
 /// `pad.pack` stands for. Errors are as for TensorGraph::Bind. REQUIRES: the text has the sources,

@@ -19,6 +19,8 @@
 #include "common/expand/delivery.h"
 #include "common/expand/expand.h"
 #include "common/transport/convert/tensor_program.h"
+#include "server/plan/tensors/function_calls.h"
+#include "server/plan/tensors/function_graph.h"
 #include "server/plan/tensors/tensor_plan.h"
 #include "tests/support/skip.h"
 #include "tests/unit/common/expand/packed_rows.h"
@@ -262,6 +264,33 @@ TEST_CASE("without outputs, rows are delivered as their source has them", "[pack
   const auto batch = Deliver(PartOf("tensors: {x: {expr: pack.label + pack.position}}"), kTwoRows);
   CHECK(Delivered(*batch) == Names{"tokens", "mask", "pack.lengths", "x"});
   CHECK(RowsOf(*batch, "x") == Json::parse("[[12, 14, 16, -100], [15, -99]]"));
+}
+
+TEST_CASE("a function of a plugin reads tensors of rows", "[pack][function_graph]") {
+  const TensorsPart part = PartOf(
+      "tensors: {f: {python: 'm:f', inputs: [pack.label, pack.segment], type: 'int64[*]'}}\n");
+  const PackedRowsForm form = FormOf(part);
+  CHECK(form.next);
+  const std::vector<TensorSpec> source = test::PackedRowsTensors(form);
+  const FunctionCalls calls = FunctionCalls::Find(part, {}).value();
+  const auto graph = FunctionGraph::Bind(calls.others(), calls.calls(), source, {});
+  INFO(graph.status().ToString());
+  REQUIRE(graph.ok());
+  BufferPool pool;
+  auto writer = BatchWriter::Create(source, ExpandSpec{}, pool).value();
+  writer.Begin({}, 0, 0, 2);
+  test::AppendPackedRows(form, kTwoRows, writer);
+  FunctionGraph::Run run(*graph);
+  run.Begin(writer);
+  const auto inputs = run.Inputs(0).value();
+  const auto values = [](const TensorView& view) {
+    const auto* const begin = reinterpret_cast<const std::int64_t*>(view.values.data());
+    return Numbers(begin, begin + view.units());
+  };
+  CHECK(values(inputs[0]) == Numbers{12, 13, 14, kNoLabel, 15, kNoLabel});
+  CHECK(values(inputs[1]) == Numbers{1, 1, 1, 2, 1, 1});
+  // What labels are made of is no output.
+  CHECK(calls.Rest(source).outputs == Names{"tokens", "mask", "pack.lengths", "f"});
 }
 
 TEST_CASE("nobody sees what labels are made of", "[pack]") {
