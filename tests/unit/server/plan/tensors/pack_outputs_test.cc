@@ -326,8 +326,10 @@ TEST_CASE("pad.pack pads all outputs that are cut as the rows, and no other", "[
   const auto batch = Deliver(
       PartOf(
           "tensors: {x: {expr: tokens * 2}, hot: {one_hot: mask, depth: 5}, "
-          "y: {slice: tokens, axis: 1, range: [0, 1]}, both: {concat: [tokens, tokens], axis: 1}}\n"
-          "output: [tokens, mask, x, hot, y, both, pack.lengths, pack.position, pack.segment, "
+          "y: {slice: tokens, axis: 1, range: [0, 1]}, both: {concat: [tokens, tokens], axis: 1}, "
+          "wide: {bits: mask}}\n"
+          "output: [tokens, mask, x, hot, y, both, wide, pack.lengths, pack.position, "
+          "pack.segment, "
           "pack.label, pack.cu_seqlens]\n"
           "pad: {pack: {}, mask: {value: 9}, pack.segment: {value: -1}}"),
       kTwoRows);
@@ -343,11 +345,18 @@ TEST_CASE("pad.pack pads all outputs that are cut as the rows, and no other", "[
   CHECK(RowsOf(*batch, "pack.cu_seqlens") == Json::parse("[0, 3, 4, 8, 10, 16]"));
   CHECK(RowsOf(*batch, "y") == Json::parse("[[11], [14]]"));
   CHECK(RowsOf(*batch, "both")[1] == Json::parse("[14, 15, 14, 15]"));
+  CHECK(shape("wide") == std::vector<std::uint64_t>{48});
   CHECK(RowsOf(*batch, "pack.lengths") == Json::parse("[[3, 1], [2]]"));
   CHECK(RowsOf(*batch, "tokens.length") == Json::parse("[4, 2]"));
   Names lengths = Delivered(*batch);
   std::erase_if(lengths, [](const std::string& name) { return !name.ends_with(".length"); });
   CHECK(lengths == Names{"tokens.length"});
+}
+
+TEST_CASE("pad.pack pads rows without outputs that are named", "[pack][pad]") {
+  const auto batch = Deliver(PartOf("pad: {pack: {}}"), kTwoRows);
+  CHECK(Delivered(*batch) == Names{"tokens", "mask", "pack.lengths", "tokens.length"});
+  CHECK(batch->Find("mask")->shape == std::vector<std::uint64_t>{2, 8});
 }
 
 TEST_CASE("rows are padded to pack.size, or to more", "[pack][pad]") {
