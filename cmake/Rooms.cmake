@@ -74,7 +74,7 @@ set(kernels convert_kernels.cc gather_kernels.cc bit_gather.cc bit_select.cc)
 millrace_module(operations common/operations PURE
   MODULES base parameters tensor expr
   HOT axes.cc bits.cc cast.cc concat.cc expr.cc join_kernels.cc graph_pad.cc length.cc lookup.cc
-      loop.cc one_hot.cc pad.cc program.cc slice.cc stack.cc take.cc transpose.cc ${kernels}
+      loop.cc one_hot.cc pack_kernels.cc pack_pieces.cc pad.cc program.cc slice.cc stack.cc take.cc transpose.cc ${kernels}
   ALONE ${kernels})
 # At -O2, GCC 12 does not vectorise a loop if its length is unknown at compile time. Nor does it
 # compute both sides of a choice if one of them might trap. It forgets a file's own -O3 at the end of

@@ -11,6 +11,7 @@
 
 #include "common/batch/layout/integer_visit.h"
 #include "common/expand/value_errors.h"
+#include "common/operations/pack_names.h"
 
 namespace millrace::internal {
 namespace {
@@ -150,6 +151,8 @@ class ComputationMaker {
       spec.dimension = output.name;
       spec.splits = output.name + "_splits";
       place.splits = place.values + 1;
+    } else if (type.rows == kPackSeqlensRows) {
+      spec.kind = TensorKind::kSplits;  // no row of it is one of the batch
     } else if (const TensorSpec& origin = Origin(output.node);
                !origin.splits.empty() && origin.dimension == type.rows) {
       spec.kind = TensorKind::kRaggedValues;  // as nodes and edges of the source have
@@ -213,7 +216,11 @@ class ComputationMaker {
   /// type, and some may not fit.
   bool Narrows(const TensorOutput& output, std::size_t input) const {
     const TensorNode& node = nodes()[output.node];
-    return node.implicit && node.inputs.front() == input && node.type.dtype == index_dtype_ &&
+    const bool keeps_values =
+        node.implicit || (node.operation != nullptr && node.operation->of_rows);
+    const auto& inputs = node.inputs;
+    return keeps_values && std::find(inputs.begin(), inputs.end(), input) != inputs.end() &&
+           node.type.dtype == index_dtype_ &&
            DTypeMax(nodes()[input].type.dtype) > DTypeMax(index_dtype_);
   }
 

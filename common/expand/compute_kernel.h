@@ -82,6 +82,12 @@ MILLRACE_HOST_DEVICE inline void RunTask(const ComputeLaunch& launch, const Comp
       return VisitValues(task.dtype, OneHotTile{launch, task, share});
     case ComputeOp::kLength:
       return LengthTile(launch, task, share);
+    case ComputeOp::kPosition:
+      return PositionTile(launch, task, share);
+    case ComputeOp::kOfPiece:
+      return OfPieceTile(launch, task, share);
+    case ComputeOp::kNext:
+      return VisitValues(task.dtype, NextTile{launch, task, share});
     case ComputeOp::kSplits:
       return SplitsTile(launch, task, share);
     case ComputeOp::kCheckBools:

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "common/expand/compute_kernel.h"
+#include "common/operations/pack_pieces.h"
 
 namespace millrace {
 namespace {
@@ -27,6 +28,12 @@ std::uint64_t FillOf(const Pad& pad) {
   std::uint64_t fill = 0;
   std::memcpy(&fill, pad.fill().data(), sizeof fill);
   return fill;
+}
+
+/// Whether a task reads values, and not only tables.
+bool ReadsInput(ComputeOp op) {
+  return op != ComputeOp::kLength && op != ComputeOp::kSplits && op != ComputeOp::kFill &&
+         op != ComputeOp::kPosition && op != ComputeOp::kOfPiece;
 }
 
 class ComputeProgramMaker {
@@ -104,10 +111,52 @@ class ComputeProgramMaker {
         task.splits = TableOf(out.splits);
         task.begins = BeginsOf(std::get<RunForm>(step.kernel->device_form()), in);
         break;
+      case ComputeOp::kPosition:
+      case ComputeOp::kOfPiece:
+      case ComputeOp::kNext:
+      case ComputeOp::kSplits:
+        SetPieces(step, out, task);
+        break;
       default:
         task.count = in.units() * task.out_unit;  // a loop counts units of its input
     }
     Add(slots_[from].level, task);
+  }
+
+  /// Completes the task of a tensor of packed rows.
+  void SetPieces(const ProgramPlan::Step& step, const TensorView& out, ComputeTask& task) {
+    const PieceForm form = std::get<PieceForm>(step.kernel->device_form());
+    const TensorView& lengths = views_[step.from[form.lengths]];
+    task.count = BytesOf(out) / task.word;
+    if (form.what == PieceForm::What::kEnds) {
+      std::vector<std::int64_t> ends;
+      // It succeeded when the batch was laid out.
+      if (!PaddedEndsOf(lengths, form.padded_to, ends).ok()) task.count = 0;
+      task.splits = AddTable(ends);
+      return;
+    }
+    task.splits = EndsOf(lengths);
+    task.rows = lengths.units();
+    std::vector<std::int64_t> numbers;
+    if (form.what == PieceForm::What::kSegment) AppendPieceNumbers(lengths, numbers);
+    if (form.what == PieceForm::What::kNext) AppendIntegers(views_[step.from.back()], numbers);
+    task.begins = AddTable(numbers);
+  }
+
+  /// Tensors that are made of the same pieces share the table.
+  Place EndsOf(const TensorView& lengths) {
+    if (!ends_ || ends_->first != lengths.values.data()) {
+      std::vector<std::int64_t> ends;
+      AppendPieceEnds(lengths, ends);
+      ends_.emplace(lengths.values.data(), AddTable(ends));
+    }
+    return ends_->second;
+  }
+
+  Place AddTable(const std::vector<std::int64_t>& numbers) {
+    const Place place{made_.tables.size() * sizeof(std::int64_t), Memory::kTables};
+    made_.tables.insert(made_.tables.end(), numbers.begin(), numbers.end());
+    return place;
   }
 
   void AddDelivery(std::size_t number) {
@@ -199,9 +248,7 @@ class ComputeProgramMaker {
     if (task.count == 0) return;
     if (levels_.size() <= level) levels_.resize(level + 1);
     levels_[level].push_back(task);
-    const bool reads = task.op != ComputeOp::kLength && task.op != ComputeOp::kSplits &&
-                       task.op != ComputeOp::kFill;
-    if (reads && task.in.memory == Memory::kPayload) made_.reads_payload = true;
+    if (ReadsInput(task.op) && task.in.memory == Memory::kPayload) made_.reads_payload = true;
   }
 
   void Finish() {
@@ -225,6 +272,7 @@ class ComputeProgramMaker {
   std::vector<SlotPlace> slots_;
   std::vector<std::vector<ComputeTask>> levels_;
   std::vector<std::pair<const std::int64_t*, Place>> known_;
+  std::optional<std::pair<const std::byte*, Place>> ends_;
   ComputeProgram made_;
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "common/expand/compute_access.h"
 
@@ -53,6 +54,58 @@ MILLRACE_HOST_DEVICE inline void LengthTile(const ComputeLaunch& launch, const C
     out[i] = Load(splits + i + 1) - Load(splits + i);
   }
 }
+
+/// Calls `take(i, piece)` for the elements of a share.
+template <class Take>
+MILLRACE_HOST_DEVICE void ForPieces(const std::int64_t* ends, const ComputeTask& task,
+                                    const Share& share, const Take& take) {
+  // Later searches need only go between the pieces of the first element and the last.
+  const std::uint64_t low = RowOf(ends, share.begin, 0, task.rows - 1);
+  const std::uint64_t high = RowOf(ends, share.end - 1, low, task.rows - 1);
+  for (std::uint64_t i = share.begin + share.thread; i < share.end; i += share.threads) {
+    take(i, RowOf(ends, i, low, high));
+  }
+}
+
+MILLRACE_HOST_DEVICE inline void PositionTile(const ComputeLaunch& launch, const ComputeTask& task,
+                                              const Share& share) {
+  const std::int64_t* const ends = ReadAs<std::int64_t>(launch, task.splits);
+  unsigned char* const out = WriteAs<unsigned char>(launch, task.out);
+  ForPieces(ends, task, share, [&](std::uint64_t i, std::uint64_t piece) {
+    StoreWord(out, task.word, i, i - static_cast<std::uint64_t>(Load(ends + piece)));
+  });
+}
+
+MILLRACE_HOST_DEVICE inline void OfPieceTile(const ComputeLaunch& launch, const ComputeTask& task,
+                                             const Share& share) {
+  const std::int64_t* const ends = ReadAs<std::int64_t>(launch, task.splits);
+  const std::int64_t* const numbers = ReadAs<std::int64_t>(launch, task.begins);
+  unsigned char* const out = WriteAs<unsigned char>(launch, task.out);
+  ForPieces(ends, task, share, [&](std::uint64_t i, std::uint64_t piece) {
+    StoreWord(out, task.word, i, static_cast<std::uint64_t>(Load(numbers + piece)));
+  });
+}
+
+struct NextTile {
+  const ComputeLaunch& launch;
+  const ComputeTask& task;
+  const Share& share;
+  template <class T>
+  MILLRACE_HOST_DEVICE void operator()(T) const {
+    if constexpr (std::is_integral_v<T>) {
+      const T* const in = ReadAs<T>(launch, task.in);
+      const std::int64_t* const ends = ReadAs<std::int64_t>(launch, task.splits);
+      const std::int64_t* const numbers = ReadAs<std::int64_t>(launch, task.begins);
+      unsigned char* const out = WriteAs<unsigned char>(launch, task.out);
+      ForPieces(ends, task, share, [&](std::uint64_t i, std::uint64_t piece) {
+        const bool is_last = i + 1 == static_cast<std::uint64_t>(Load(ends + piece + 1));
+        const std::int64_t next =
+            is_last ? Load(numbers + piece) : static_cast<std::int64_t>(Load(in + i + 1));
+        StoreWord(out, task.word, i, static_cast<std::uint64_t>(next));
+      });
+    }
+  }
+};
 
 MILLRACE_HOST_DEVICE inline void SplitsTile(const ComputeLaunch& launch, const ComputeTask& task,
                                             const Share& share) {

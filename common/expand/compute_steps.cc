@@ -34,6 +34,20 @@ bool MovesPairs(const std::vector<std::uint32_t>& map) {
   return true;
 }
 
+ComputeOp PieceOp(PieceForm::What what) {
+  switch (what) {
+    case PieceForm::What::kPosition:
+      return ComputeOp::kPosition;
+    case PieceForm::What::kSegment:
+      return ComputeOp::kOfPiece;
+    case PieceForm::What::kNext:
+      return ComputeOp::kNext;
+    case PieceForm::What::kEnds:
+      break;
+  }
+  return ComputeOp::kSplits;
+}
+
 class StepsMaker {
  public:
   ComputeSteps Make(const ProgramPlan& plan) {
@@ -43,7 +57,7 @@ class StepsMaker {
       if (step.loop) {
         task = LoopTask(*step.loop);
       } else if (step.kernel != nullptr) {
-        task = KernelTask(step.kernel->device_form(), from.type);
+        task = KernelTask(step.kernel->device_form(), from.type, plan.slots[step.to].type);
       }
       made_.steps.push_back(task);
     }
@@ -74,7 +88,8 @@ class StepsMaker {
     return task;
   }
 
-  static ComputeTask KernelTask(const DeviceForm& form, const TensorType& input) {
+  static ComputeTask KernelTask(const DeviceForm& form, const TensorType& input,
+                                const TensorType& output) {
     ComputeTask task = UnitTask(input);
     if (const auto* const one_hot = std::get_if<OneHotForm>(&form)) {
       task.op = ComputeOp::kOneHot;
@@ -82,6 +97,9 @@ class StepsMaker {
       task.out_unit = one_hot->depth;
     } else if (std::holds_alternative<LengthForm>(form)) {
       task.op = ComputeOp::kLength;
+    } else if (const auto* const piece = std::get_if<PieceForm>(&form)) {
+      task.op = PieceOp(piece->what);
+      task.word = static_cast<std::uint8_t>(DTypeSize(output.dtype));
     } else {
       task.op = ComputeOp::kRuns;
     }

@@ -19,6 +19,9 @@ enum class ComputeOp : std::uint8_t {
   kPad,         // elements: words of rows that are filled up to one extent
   kRuns,        // elements: words of rows, each a run of the input's row
   kLength,      // elements: rows
+  kPosition,    // elements: values; the place of each in its piece
+  kOfPiece,     // elements: values; the number of each one's piece
+  kNext,        // elements: values; the input's next value, or the number of a piece at its end
   kSplits,      // elements: rows and one more
   kFill,        // elements: words, all equal
   kCheckBools,  // elements: bytes of the input; each is 0 or 1
@@ -61,8 +64,12 @@ struct ComputeTask {
   Place out;
   Place map;     // std::uint32_t
   Place values;  // kConvert: the passes. kSelect: a unit's values for the bit 0, then for 1
-  Place splits;  // std::int64_t: those that cut the input; kRuns: the output
-  Place begins;  // kRuns, std::int64_t: the input's element with which each row begins
+  // std::int64_t: the splits that cut the input; kRuns: the output. kPosition, kOfPiece and kNext:
+  // 0, and where each piece ends; `rows` are pieces.
+  Place splits;
+  // std::int64_t. kRuns: the input's element with which each row begins. kOfPiece and kNext: the
+  // number of each piece.
+  Place begins;
 };
 
 /// The input of one launch. The memory is the device's, except `error`, which the host reads too.

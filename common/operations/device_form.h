@@ -30,8 +30,22 @@ struct RunForm {
 /// The number of elements of each row, int64.
 struct LengthForm {};
 
+/// A tensor of packed rows, made of the lengths of their pieces (pack_kernels.h). Every element
+/// asks which piece it is in, by the numbers at which pieces end.
+struct PieceForm {
+  enum class What : std::uint8_t {
+    kPosition,  // its place in the piece
+    kSegment,   // the piece's number in the row, from 1
+    kNext,      // the element behind it; at the piece's end the one that input 2 has for the piece
+    kEnds,      // the ends themselves, int32, with those of padding
+  };
+  What what = What::kPosition;
+  std::size_t lengths = 0;      // the input with the lengths of pieces
+  std::uint32_t padded_to = 0;  // kEnds: the elements of every row; 0: rows are not padded
+};
+
 /// monostate: the kernel runs on the host only.
-using DeviceForm = std::variant<std::monostate, OneHotForm, RunForm, LengthForm>;
+using DeviceForm = std::variant<std::monostate, OneHotForm, RunForm, LengthForm, PieceForm>;
 
 /// For each node of a graph, whether devices can do everything between it and the given ones.
 std::vector<bool> MadeByDevices(const TensorGraph& graph, std::span<const std::size_t> given);

@@ -32,6 +32,7 @@ class JoinUnits : public Kernel {
 /// Puts the rows of ragged tensors one after another.
 class JoinRows : public Kernel {
  public:
+  bool keeps_lengths() const override { return false; }
   Status Splits(std::span<const TensorView> inputs,
                 std::vector<std::int64_t>& splits) const override;
   Status Run(std::span<const TensorView> inputs, std::span<const std::int64_t> splits,

@@ -33,7 +33,18 @@ bool Owns(const OperationType& operation, std::string_view name) {
                      [&](const Parameter& parameter) { return parameter.name == name; });
 }
 
+const OperationType* FindIn(std::span<const OperationType> operations, std::string_view name) {
+  const auto found =
+      std::find_if(operations.begin(), operations.end(),
+                   [&](const OperationType& operation) { return operation.name == name; });
+  return found == operations.end() ? nullptr : &*found;
+}
+
 }  // namespace
+
+Result<std::uint64_t> Kernel::Rows(std::span<const TensorView> inputs) const {
+  return inputs.front().rows;
+}
 
 Status Kernel::Splits(std::span<const TensorView> inputs, std::vector<std::int64_t>& splits) const {
   splits.assign(inputs.front().splits.begin(), inputs.front().splits.end());
@@ -41,16 +52,18 @@ Status Kernel::Splits(std::span<const TensorView> inputs, std::vector<std::int64
 }
 
 const OperationType* OperationTable::Find(std::string_view name) const {
-  const auto found =
-      std::find_if(operations_.begin(), operations_.end(),
-                   [&](const OperationType& operation) { return operation.name == name; });
-  return found == operations_.end() ? nullptr : &*found;
+  const OperationType* const written = FindWritten(name);
+  return written != nullptr ? written : FindIn(of_rows_, name);
+}
+
+const OperationType* OperationTable::FindWritten(std::string_view name) const {
+  return FindIn(operations_, name);
 }
 
 OperationTable OperationTable::With(OperationType operation) const {
   std::vector<OperationType> operations = operations_;
   operations.push_back(std::move(operation));
-  return OperationTable(std::move(operations));
+  return OperationTable(std::move(operations), of_rows_);
 }
 
 std::vector<Parameter> AllParameters(const OperationType& operation) {
@@ -66,11 +79,10 @@ std::vector<Parameter> AllParameters(const OperationType& operation) {
 }
 
 Result<BoundOperation> BindOperation(const OperationType& operation,
-                                     std::span<const TensorType> inputs,
-                                     const Params& params, const LookupTables& tables) {
+                                     std::span<const TensorType> inputs, const Params& params,
+                                     const LookupTables& tables) {
   MILLRACE_RETURN_IF_ERROR(CheckInputs(operation, inputs));
-  MILLRACE_ASSIGN_OR_RETURN(const Params normal,
-                            WithDefaults(AllParameters(operation), params));
+  MILLRACE_ASSIGN_OR_RETURN(const Params normal, WithDefaults(AllParameters(operation), params));
   MILLRACE_ASSIGN_OR_RETURN(BoundOperation bound, operation.bind({inputs, normal, tables}));
   if (bound.kernel != nullptr) {
     bound.output = bound.kernel_output;

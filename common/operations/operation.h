@@ -67,10 +67,16 @@ struct LoopStep {
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  /// The output's rows. By default as many as the first input's. Called before Splits and Run, and
+  /// reads what Splits may read.
+  virtual Result<std::uint64_t> Rows(std::span<const TensorView> inputs) const;
   /// Sets the output's splits. Called only if the output is ragged. By default they are the first
-  /// input's splits. Reads no values, which may be absent.
+  /// input's splits. Reads no values, which may be absent, except where the operation is of_rows:
+  /// its inputs are tensors of the source.
   virtual Status Splits(std::span<const TensorView> inputs,
                         std::vector<std::int64_t>& splits) const;
+  /// Whether a row of a ragged output has as many elements as the row of each ragged input.
+  virtual bool keeps_lengths() const { return true; }
   /// The work of devices in place of Run.
   virtual DeviceForm device_form() const { return {}; }
   /// Bytes of memory that Run needs for intermediate values.
@@ -116,6 +122,11 @@ struct OperationType {
   std::vector<std::string> required_after = {};
   /// Only a worker can run it, because only a worker has its data.
   bool worker_only = false;
+  /// It makes one of the tensors of packed rows (pack_kernels.h). Plans make its uses, and users
+  /// cannot write them. It reads tensors of the source as they travel, so it costs nothing to leave
+  /// it to the consumer. With a parameter `dtype`, its result is delivered in the session's index
+  /// type, and read as int64.
+  bool of_rows = false;
   std::function<Result<BoundOperation>(const BindContext&)> bind;
   /// The inputs' names, if they follow from parameters (expr). Then a user writes the parameter
   /// with the operation's own name in place of the inputs. Errors as for bind.
@@ -127,17 +138,23 @@ class OperationTable {
  public:
   /// The table of all operations of the product.
   static const OperationTable& Default();
-  explicit OperationTable(std::vector<OperationType> operations)
-      : operations_(std::move(operations)) {}
+  /// `of_rows`: the operations that are of_rows.
+  explicit OperationTable(std::vector<OperationType> operations,
+                          std::vector<OperationType> of_rows = {})
+      : operations_(std::move(operations)), of_rows_(std::move(of_rows)) {}
 
+  /// Those that users can write.
   std::span<const OperationType> operations() const { return operations_; }
   /// The operation with this name, or nullptr.
   const OperationType* Find(std::string_view name) const;
+  /// The same, of those that users can write.
+  const OperationType* FindWritten(std::string_view name) const;
   /// Returns this table with one more operation.
   OperationTable With(OperationType operation) const;
 
  private:
   std::vector<OperationType> operations_;
+  std::vector<OperationType> of_rows_;
 };
 
 /// All parameters that a use of the operation can have, including the steps after it.
@@ -145,8 +162,7 @@ std::vector<Parameter> AllParameters(const OperationType& operation);
 
 /// Checks parameters and inputs, and binds the operation with the steps after it.
 Result<BoundOperation> BindOperation(const OperationType& operation,
-                                     std::span<const TensorType> inputs,
-                                     const Params& params,
+                                     std::span<const TensorType> inputs, const Params& params,
                                      const LookupTables& tables = {});
 
 }  // namespace millrace

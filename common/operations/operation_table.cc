@@ -21,13 +21,22 @@ namespace millrace {
   OPERATION(LookupOperation)           \
   OPERATION(PythonOperation)
 
+/// Those of packed rows, which only plans use.
+#define MILLRACE_ROW_OPERATIONS(OPERATION) \
+  OPERATION(PackPositionOperation)         \
+  OPERATION(PackSegmentOperation)          \
+  OPERATION(PackLabelOperation)            \
+  OPERATION(PackSeqlensOperation)
+
 #define MILLRACE_DECLARE(operation) OperationType operation();
 MILLRACE_OPERATIONS(MILLRACE_DECLARE)
+MILLRACE_ROW_OPERATIONS(MILLRACE_DECLARE)
 #undef MILLRACE_DECLARE
 
 const OperationTable& OperationTable::Default() {
 #define MILLRACE_ENTRY(operation) operation(),
-  static const OperationTable table({MILLRACE_OPERATIONS(MILLRACE_ENTRY)});
+  static const OperationTable table({MILLRACE_OPERATIONS(MILLRACE_ENTRY)},
+                                    {MILLRACE_ROW_OPERATIONS(MILLRACE_ENTRY)});
 #undef MILLRACE_ENTRY
   return table;
 }

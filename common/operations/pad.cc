@@ -65,12 +65,27 @@ const std::vector<Parameter>& Pad::Parameters() {
   return parameters;
 }
 
+namespace {
+
+/// Those of plans too.
+const std::vector<Parameter>& BoundParameters() {
+  static const std::vector<Parameter> parameters = [] {
+    std::vector<Parameter> all = Pad::Parameters();
+    all.push_back(NonEmptyTextParameter(
+        std::string(Pad::kLengthOf), "the tensor whose lengths are delivered beside the output"));
+    return all;
+  }();
+  return parameters;
+}
+
+}  // namespace
+
 Result<Pad> Pad::Bind(const TensorType& type, const Params& params) {
   if (!type.ragged) {
     return InvalidArgument(
         fmt::format("pad: expected a ragged tensor, got {}", DescribeTensorType(type)));
   }
-  MILLRACE_ASSIGN_OR_RETURN(const Params normal, WithDefaults(Parameters(), params));
+  MILLRACE_ASSIGN_OR_RETURN(const Params normal, WithDefaults(BoundParameters(), params));
   Pad pad;
   MILLRACE_ASSIGN_OR_RETURN(pad.value_, ReadValue(type, normal.GetNumber("value")));
   pad.multiple_ = static_cast<std::uint32_t>(normal.GetInt("multiple"));
@@ -81,6 +96,7 @@ Result<Pad> Pad::Bind(const TensorType& type, const Params& params) {
     }
   }
   pad.to_bound_ = normal.is_set("to") && !pad.to_;
+  if (normal.is_set(kLengthOf)) pad.length_of_ = normal.GetText(kLengthOf);
   return pad;
 }
 

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/parameters/params.h"
@@ -17,11 +19,15 @@ namespace millrace {
 
 class Pad {
  public:
-  /// Parameters: value (0), multiple (1), to: a number of elements, or `bound`.
+  /// Parameters that users write: value (0), multiple (1), to: a number of elements, or `bound`.
   static const std::vector<Parameter>& Parameters();
+  /// A parameter that only plans write: length_of().
+  static constexpr std::string_view kLengthOf = "length_of";
   /// Errors are as for BindOperation.
   static Result<Pad> Bind(const TensorType& type, const Params& params);
 
+  /// The tensor whose former lengths are delivered beside the output; empty: the output's own.
+  const std::string& length_of() const { return length_of_; }
   /// Whether Extent needs the bound of the batch's class.
   bool needs_bound() const { return to_bound_; }
   /// The extent of every batch, if `to` is a number.
@@ -49,6 +55,7 @@ class Pad {
   std::uint32_t multiple_ = 1;
   std::optional<std::uint32_t> to_;
   bool to_bound_ = false;
+  std::string length_of_;
 };
 
 }  // namespace millrace

@@ -141,6 +141,9 @@ Status Program::ShapeStep(const ProgramPlan::Step& step, ProgramMemory& memory) 
   }
   TensorView view = inputs.front();
   view.type = &slot.type;
+  if (step.kernel != nullptr) {
+    MILLRACE_ASSIGN_OR_RETURN(view.rows, step.kernel->Rows(inputs));
+  }
   if (!slot.type.ragged) {
     view.splits = {};
   } else if (step.kernel != nullptr) {

@@ -35,6 +35,7 @@ class RaggedSlice : public Kernel {
     return RunForm{[a = a_, b = b_](std::int64_t length) { return Clipped(a, b, length).begin; }};
   }
 
+  bool keeps_lengths() const override { return false; }
   Status Splits(std::span<const TensorView> inputs,
                 std::vector<std::int64_t>& splits) const override {
     const TensorView& input = inputs.front();

@@ -73,6 +73,9 @@ class TensorGraphBinder {
       if (!definitions_.emplace(name, &definition).second) {
         return InvalidArgument(name + ": is defined twice");
       }
+      // A user has not written those of packed rows: what they read is delivered nevertheless.
+      const OperationType* const operation = table_.Find(definition.operation);
+      if (operation != nullptr && operation->of_rows) continue;
       for (const std::string& input : definition.inputs) read_.insert(DottedName(input));
     }
     return OkStatus();
@@ -108,8 +111,27 @@ class TensorGraphBinder {
     if (const auto why = unreadable_.find(node); why != unreadable_.end()) {
       return InvalidArgument(fmt::format("{}: no operation can read {}", reader, why->second));
     }
+    const OperationType* const operation = graph_.nodes_[node].operation;
+    if (operation != nullptr && operation->of_rows && !IsIndex(*operation)) {
+      return InvalidArgument(
+          fmt::format("{}: no operation can read {}: it is made when a batch is delivered", reader,
+                      operation->name));
+    }
     const auto widened = widened_.find(node);
     return widened == widened_.end() ? node : widened->second;
+  }
+
+  /// What an operation of packed rows reads: the source's tensor as it travels.
+  Result<std::size_t> TravellingOf(std::size_t node, const std::string& reader) const {
+    MILLRACE_RETURN_IF_ERROR(OperandOf(node, reader).status());
+    if (graph_.nodes_[node].operation == nullptr) return node;
+    return InvalidArgument(
+        fmt::format("{}: {} is no tensor of the source", reader, graph_.nodes_[node].name));
+  }
+
+  /// Whether the values of an operation of packed rows have the session's index type.
+  static bool IsIndex(const OperationType& operation) {
+    return FindParameter(operation.parameters, "dtype") != nullptr;
   }
 
   /// The node with this name, which `reader` reads.
@@ -148,7 +170,9 @@ class TensorGraphBinder {
     std::vector<TensorType> inputs;
     for (const std::string& input : definition.inputs) {
       MILLRACE_ASSIGN_OR_RETURN(const std::size_t named, NodeOf(input, name));
-      MILLRACE_ASSIGN_OR_RETURN(const std::size_t number, OperandOf(named, name));
+      MILLRACE_ASSIGN_OR_RETURN(const std::size_t number, operation->of_rows
+                                                              ? TravellingOf(named, name)
+                                                              : OperandOf(named, name));
       node.inputs.push_back(number);
       inputs.push_back(graph_.nodes_[number].type);
     }
@@ -177,8 +201,7 @@ class TensorGraphBinder {
 
   /// The number of an equal node, or of a new one.
   std::size_t Add(TensorNode node, const TensorDefinition& definition) {
-    const Params params =
-        WithDefaults(AllParameters(*node.operation), definition.params).value();
+    const Params params = WithDefaults(AllParameters(*node.operation), definition.params).value();
     const std::string key =
         fmt::format("{}({}){}@{}", node.operation->name, fmt::join(node.inputs, ","),
                     ParamsKey(params), static_cast<int>(node.at));
@@ -199,7 +222,7 @@ class TensorGraphBinder {
       names = *text_.outputs;
     } else {
       for (const SourceTensor& source : text_.sources) {
-        if (!IsRead(source.name)) names.push_back(source.name);
+        if (!source.internal && !IsRead(source.name)) names.push_back(source.name);
       }
       for (const auto& [name, definition] : definitions_) {
         if (!IsRead(name)) names.push_back(name);
@@ -250,6 +273,7 @@ class TensorGraphBinder {
   }
 
   Status AddOutput(const std::string& name, std::size_t number) {
+    MILLRACE_ASSIGN_OR_RETURN(number, DeliveredOf(number));
     TensorOutput output{name, number, std::nullopt};
     // The source's tensors keep their own names, however they were written.
     if (graph_.nodes_[number].operation == nullptr) output.name = graph_.nodes_[number].name;
@@ -262,7 +286,8 @@ class TensorGraphBinder {
       Result<Pad> bound = Pad::Bind(graph_.nodes_[number].type, pad->second);
       if (!bound.ok()) return bound.status().WithContext(name);
       output.pad = *std::move(bound);
-      const std::string length = DottedName(name) + std::string(kLength);
+      const std::string& alike = output.pad->length_of();
+      const std::string length = DottedName(alike.empty() ? name : alike) + std::string(kLength);
       MILLRACE_ASSIGN_OR_RETURN(const std::size_t lengths, NodeOf(length, "output"));
       const auto is_output = [&](const TensorOutput& other) { return other.name == length; };
       const bool asked = text_.outputs && std::find(text_.outputs->begin(), text_.outputs->end(),
@@ -273,6 +298,24 @@ class TensorGraphBinder {
     }
     graph_.outputs_.push_back(std::move(output));
     return OkStatus();
+  }
+
+  /// The node that is delivered if node `number` is an output. A tensor of packed rows is made in
+  /// the session's index type.
+  Result<std::size_t> DeliveredOf(std::size_t number) {
+    const OperationType* const operation = graph_.nodes_[number].operation;
+    if (operation == nullptr || !operation->of_rows || !IsIndex(*operation) ||
+        graph_.nodes_[number].type.dtype == text_.index_dtype) {
+      return number;
+    }
+    TensorNode node = graph_.nodes_[number];
+    std::vector<TensorType> inputs;
+    for (const std::size_t input : node.inputs) inputs.push_back(graph_.nodes_[input].type);
+    node.params = Params({{"dtype", std::string(DTypeName(text_.index_dtype))}});
+    MILLRACE_ASSIGN_OR_RETURN(node.bound, BindOperation(*operation, inputs, node.params, tables_));
+    node.type = node.bound.output;
+    graph_.nodes_.push_back(std::move(node));
+    return graph_.nodes_.size() - 1;
   }
 
   /// The node that is padded if output `name`, node `number`, is.

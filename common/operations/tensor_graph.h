@@ -42,6 +42,8 @@ struct SourceTensor {
   /// Why no operation can read it, such as "edge_source: its numbers are those of nodes"; empty:
   /// operations can. It may be an output.
   std::string unreadable = {};
+  /// It is there for operations, and no output unless it is named.
+  bool internal = false;
 };
 
 /// Everything that a graph is made of.
@@ -49,7 +51,7 @@ struct TensorGraphText {
   std::vector<SourceTensor> sources;
   std::vector<TensorDefinition> definitions;        // names are words, or words joined by dots
   std::optional<std::vector<std::string>> outputs;  // absent: all unread tensors
-  std::map<std::string, Params> pads;      // of outputs
+  std::map<std::string, Params> pads;               // of outputs
   /// The type of a widened source tensor that is padded, int32 or int64.
   DType index_dtype = DType::kInt64;
 };

@@ -2,6 +2,7 @@
 // `pad`.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,12 +18,22 @@ namespace millrace {
 /// The parameters that `pad.NAME` takes.
 const std::vector<Parameter>& PadParameters(std::string_view name);
 
+/// What packed rows are made of.
+struct PackTensors {
+  std::string tensor;             // that fills the rows: T
+  std::vector<std::string> with;  // those that are cut as T
+  std::uint32_t size = 0;         // the most elements of a row; of several branches the largest
+};
+
 /// Value type. Without definitions, outputs and pads, a plan delivers its source's tensors.
 struct TensorsPart {
   std::vector<TensorDefinition> definitions;        // by the bytes of their names
   std::optional<std::vector<std::string>> outputs;  // absent: all that nothing else reads
-  std::map<std::string, Params> pads;      // of outputs
+  std::map<std::string, Params> pads;               // of outputs
   std::optional<GraphPad> graph_pad;                // `pad.graph`
+  /// Absent unless a plan packs rows; then `pads` may have the key `pack`, which pads all rows
+  /// (server/plan/tensors/pack_outputs.h). The plan sets it.
+  std::optional<PackTensors> pack;
   /// Where each key was written, in the form that messages use ("file:3:5"). Keys are
   /// "tensors.NAME", "tensors.NAME.KEY", "output", "pad.NAME" and "pad.NAME.KEY", also for
   /// `pad.graph`. Beside the key of a text, "tensors.NAME.KEY@text" is the place of its first

@@ -47,6 +47,32 @@ def test_what_splits_cut_is_padded_or_nested(dataset):
         millrace.torch.padded(batch, "root")
 
 
+class Offsets:
+    """A tensor of a batch, as far as varlen knows it."""
+
+    def __init__(self, values):
+        self.values = torch.tensor(values, dtype=torch.int32)
+
+    def torch(self):
+        return self.values
+
+
+@pytest.mark.parametrize("offsets, longest", [([0], 0), ([0, 5], 5), ([0, 5, 8, 16, 20], 8)])
+def test_varlen_gives_offsets_and_the_longest_piece(offsets, longest):
+    held = Offsets(offsets)
+    for batch in ({"pack.cu_seqlens": held}, {"pack.cu_seqlens": held.values}):
+        given, most = millrace.torch.varlen(batch)
+        assert given.data_ptr() == held.values.data_ptr()
+        assert given.dtype == torch.int32 and given.tolist() == offsets
+        assert type(most) is int and most == longest
+
+
+def test_varlen_of_a_batch_without_offsets_says_what_to_name(connect):
+    _, batch = next(iter(connect().next_epoch()))
+    with pytest.raises(millrace.ConfigError, match="pack.cu_seqlens: .*name it in the pipeline's"):
+        millrace.torch.varlen(batch)
+
+
 def test_a_loader_gives_an_epoch_an_iteration(connect, dataset):
     dataset_of = millrace.torch.IterableDataset(connect())
     loader = torch.utils.data.DataLoader(dataset_of, batch_size=None)

@@ -45,12 +45,15 @@ def _array(dtype, array):
     return jax.numpy.asarray(array.view(jax.numpy.bfloat16) if dtype == "bfloat16" else array)
 
 
+_PIECES = "pieces+1"  # the rows of pack.cu_seqlens
+
+
 def padded(batch, spec, smallest=256, steps=4):
     """Every tensor, filled up to the size of a bucket, "num_graphs" and "num_examples".
 
     Added nodes and edges belong to one more graph. Added edges join its first node to itself. All
     other added values are zeros. Added splits are the new number of rows, so that further graphs
-    are empty. steps: number of sizes from one power of two to the next; fewer give more padding and
+    are empty; so are further pieces of packed rows. steps: number of sizes from one power of two to the next; fewer give more padding and
     fewer shapes. Nothing is added to a batch that `pad.graph` has padded. A merged batch has two
     graphs then: its own and that of padding.
     """
@@ -63,6 +66,8 @@ def padded(batch, spec, smallest=256, steps=4):
     graphs = 2 if spec.merged else examples
     rows, sizes = {}, {}
     for tensor in spec.tensors:
+        if tensor.dimension == _PIECES:
+            continue
         if tensor.kind == "splits":
             rows[tensor.path] = int(batch[tensor.path].numpy()[-1])
             # At least one node is added, which added edges can join.
@@ -72,7 +77,9 @@ def padded(batch, spec, smallest=256, steps=4):
     for tensor in spec.tensors:
         array = batch[tensor.path].numpy()
         uncut = graphs if tensor.of_graphs else examples
-        if tensor.kind == "splits":
+        if tensor.dimension == _PIECES:
+            filled = numpy.full(bucket(len(array), smallest, steps), array[-1], array.dtype)
+        elif tensor.kind == "splits":
             filled = numpy.full(uncut + 1, sizes[tensor.path], array.dtype)
         else:
             fill = rows[tensor.node_splits] if tensor.node_splits else 0

@@ -41,6 +41,27 @@ def padded(batch, path, value=0):
     return dense, lengths
 
 
+def varlen(batch):
+    """(cu_seqlens, max_seqlen) of packed rows, as flash-attention's varlen functions take them: the
+    int32 tensor pack.cu_seqlens, on its device, and the elements of the longest piece as an int,
+    padding included. The int waits for the device; the pipeline's pack.size, or pad.pack.to, is a
+    max_seqlen that waits for nothing.
+
+    batch: a batch, one of its parts, or a dict of tensors as `tensors` gives it.
+    """
+    if _SEQLENS not in batch:
+        raise ConfigError(f"{_SEQLENS}: the batch has no such tensor; name it in the pipeline's "
+                          "`output`, beside the stage `pack`")
+    offsets = batch[_SEQLENS]
+    if not isinstance(offsets, torch.Tensor):
+        offsets = offsets.torch()
+    longest = int(offsets.diff().max()) if len(offsets) > 1 else 0
+    return offsets, longest
+
+
+_SEQLENS = "pack.cu_seqlens"
+
+
 def _ragged(batch, path):
     splits = batch[path].splits
     if not splits:

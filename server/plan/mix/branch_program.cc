@@ -7,6 +7,7 @@
 
 #include "common/tensor/tensor_word.h"
 #include "server/plan/mix/mixed_tensors.h"
+#include "server/plan/tensors/pack_outputs.h"
 
 namespace millrace {
 namespace {
@@ -29,6 +30,7 @@ std::optional<std::set<std::string>> ReadOfBranches(const TensorsPart& mix) {
     read.insert(dotted);
   };
   for (const std::string& name : *mix.outputs) add(name);
+  for (const std::string& name : PackReads(mix)) add(name);
   for (const TensorDefinition& definition : mix.definitions) {
     for (const std::string& name : definition.inputs) add(name);
   }

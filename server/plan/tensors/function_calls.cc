@@ -9,6 +9,7 @@
 
 #include "common/operands/operands.h"
 #include "common/operations/after_steps.h"
+#include "common/operations/pack_names.h"
 #include "common/tensor/tensor_word.h"
 
 namespace millrace {
@@ -151,7 +152,7 @@ TensorsPart FunctionCalls::Rest(const std::vector<TensorSpec>& source) const {
   }
   std::vector<std::string>& outputs = rest.outputs.emplace();
   const auto deliver = [&](const std::string& name) {
-    if (!read.contains(DottedName(name))) outputs.push_back(name);
+    if (!read.contains(DottedName(name)) && name != kPackNext) outputs.push_back(name);
   };
   for (const Operand& operand : OperandsOf(source)) deliver(operand.source.name);
   for (const FunctionCall& call : calls_) {

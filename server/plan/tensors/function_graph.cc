@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "common/tensor/tensor_word.h"
+#include "server/plan/tensors/pack_outputs.h"
 
 namespace millrace {
 namespace {
@@ -19,7 +20,8 @@ constexpr std::string_view kLengthOf = ".length";
 class FunctionText {
  public:
   FunctionText(const TensorsPart& others, std::span<const FunctionCall> calls,
-               std::span<const Operand> operands) {
+               std::span<const Operand> operands)
+      : pack_(others.pack) {
     for (const TensorDefinition& definition : others.definitions) {
       definitions_.emplace(definition.name, &definition);
     }
@@ -80,12 +82,21 @@ class FunctionText {
       }
       return OkStatus();
     }
+    if (auto definition = pack_ ? PackDefinition(name, *pack_) : std::nullopt) {
+      if (!defined_.insert(definition->name).second) return OkStatus();
+      for (const std::string& input : definition->inputs) {
+        MILLRACE_RETURN_IF_ERROR(Require(call, input));
+      }
+      text_.definitions.push_back(*std::move(definition));
+      return OkStatus();
+    }
     if (name.ends_with(kLengthOf)) {
       return Require(call, name.substr(0, name.size() - kLengthOf.size()));
     }
     return InvalidArgument(fmt::format("{}: inputs: there is no tensor '{}'", call.tensor, name));
   }
 
+  const std::optional<PackTensors>& pack_;
   std::map<std::string, const TensorDefinition*, std::less<>> definitions_;
   TensorGraphText text_;
   std::map<std::string, std::size_t> sources_;  // by dotted names

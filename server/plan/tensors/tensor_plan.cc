@@ -13,6 +13,7 @@
 #include "common/batch/batch_frame.h"
 #include "common/batch/layout/tensor_table.h"
 #include "common/operands/graph_of_tensors.h"
+#include "server/plan/tensors/pack_outputs.h"
 
 namespace millrace {
 namespace {
@@ -77,8 +78,8 @@ Result<EdgeGroup> PaddedGraph(const std::vector<TensorSpec>& source) {
 }
 
 /// The parameters by which an output is padded. A pipeline writes `.` for `/` in its name.
-const Params& PadOf(const TensorsPart& part, const std::string& output) {
-  return std::find_if(part.pads.begin(), part.pads.end(),
+const Params& PadOf(const std::map<std::string, Params>& pads, const std::string& output) {
+  return std::find_if(pads.begin(), pads.end(),
                       [&](const auto& pad) {
                         return std::equal(
                             pad.first.begin(), pad.first.end(), output.begin(), output.end(),
@@ -129,6 +130,7 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
       return true;
     });
   }
+  MILLRACE_RETURN_IF_ERROR(located(CompletePack(part, tables, text)));
   Result<TensorGraph> graph = TensorGraph::Bind(text, *part.operations, tables);
   if (!graph.ok()) return located(graph.status());
   plan->graph_ = *std::move(graph);
@@ -142,7 +144,7 @@ Result<std::shared_ptr<const TensorPlan>> TensorPlan::Compile(const TensorsPart&
   Result<std::vector<EdgeGroup>> edges = CheckTensors(plan->tensors_, expand);
   if (!edges.ok()) return located(edges.status().WithContext("output"));
   plan->edges_ = *std::move(edges);
-  plan->MakeConsumer(part);
+  plan->MakeConsumer(part, text.pads);
   return std::shared_ptr<const TensorPlan>(std::move(plan));
 }
 
@@ -230,7 +232,7 @@ Status TensorPlan::AddComputed(std::size_t node) {
   return OkStatus();
 }
 
-void TensorPlan::MakeConsumer(const TensorsPart& part) {
+void TensorPlan::MakeConsumer(const TensorsPart& part, const std::map<std::string, Params>& pads) {
   const std::vector<TensorNode>& nodes = graph_.nodes();
   std::vector<bool> travels(nodes.size(), false);
   for (const std::size_t node : cut_.tensors) travels[node] = true;
@@ -254,7 +256,7 @@ void TensorPlan::MakeConsumer(const TensorsPart& part) {
   for (const TensorOutput& output : graph_.outputs()) {
     const TensorNode& node = nodes[output.node];
     text.outputs->push_back(output.name);
-    if (output.pad) text.pads.emplace(output.name, PadOf(part, output.name));
+    if (output.pad) text.pads.emplace(output.name, PadOf(pads, output.name));
     if (output.name == node.name) continue;
     if (travels[output.node]) {
       if (defined.insert(output.name).second) {

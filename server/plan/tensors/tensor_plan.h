@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -112,7 +113,8 @@ class TensorPlan {
   /// not requested.
   void AddNumberedNodes(const std::set<std::string>& cut, std::vector<bool>& chosen);
   Status Travel(const std::vector<bool>& chosen);
-  void MakeConsumer(const TensorsPart& part);
+  /// `pads`: of the outputs.
+  void MakeConsumer(const TensorsPart& part, const std::map<std::string, Params>& pads);
 
   const OperationTable* operations_ = nullptr;
   std::vector<TensorSpec> source_;

@@ -6,10 +6,13 @@
 
 #include <fmt/core.h>
 
+#include "common/operations/pack_names.h"
+
 namespace millrace {
 namespace {
 
 constexpr std::uint64_t kRaggedLength = 64;
+constexpr std::uint64_t kPieces = 4;  // of a packed row
 constexpr std::uint64_t kNodes = 64;
 constexpr std::uint64_t kEdges = 128;
 // Above the weight of any tensor, and low enough to be added.
@@ -145,6 +148,11 @@ Result<TransferCut> FindTransferCut(const TensorGraph& graph) {
     tensor.at_consumer = node.at == RunPlace::kConsumer;
     // What only widens a source's tensor is never worth sending.
     if (node.implicit) tensor.weight = kImplicit;
+    // Nor is what follows from the lengths of pieces.
+    if (node.operation != nullptr && node.operation->of_rows) tensor.weight = kImplicit;
+    if (node.operation == nullptr && IsOfPieces(node.name)) {
+      tensor.weight = std::max<std::uint64_t>(1, tensor.weight / kRaggedLength * kPieces);
+    }
     if (tensor.at_worker && tensor.at_consumer) {
       return InvalidArgument(fmt::format("{}: at: only a worker can make it", node.name));
     }

@@ -51,7 +51,7 @@ Result<const OperationType*> OperationOf(const std::string& name, const WrittenD
                                          const OperationTable& operations) {
   const OperationType* found = nullptr;
   for (const auto& [key, value] : written.keys) {
-    const OperationType* const operation = operations.Find(key);
+    const OperationType* const operation = operations.FindWritten(key);
     if (operation == nullptr) continue;
     if (found != nullptr) {
       return value.layer.Error(value.key,

@@ -150,7 +150,7 @@ Status TensorsText::ApplyKey(TextLayer& layer, const std::string& name, const st
     definition.keys.erase(key);
     return OkStatus();
   }
-  if (operations_->Find(key) != nullptr && !definition.keys.contains(key)) {
+  if (operations_->FindWritten(key) != nullptr && !definition.keys.contains(key)) {
     // Another operation: what earlier layers have set belongs to the one that it replaces.
     std::erase_if(definition.keys, [&](const auto& known) {
       return !layer.set.contains(fmt::format("tensors.{}.{}", name, known.first));
@@ -305,7 +305,9 @@ Status TensorsText::FinishPads(TensorsPart& part) const {
       MILLRACE_RETURN_IF_ERROR(FinishGraphPad(written, part));
       continue;
     }
-    if (part.outputs && !std::binary_search(part.outputs->begin(), part.outputs->end(), name)) {
+    // `pad.pack` may stand for the outputs of packed rows.
+    if (name != "pack" && part.outputs &&
+        !std::binary_search(part.outputs->begin(), part.outputs->end(), name)) {
       return written.Error(fmt::format("pad.{}: expected the name of an output", name));
     }
     std::map<std::string, ParamValue> values;
