@@ -18,9 +18,9 @@ def open_parquet(path, texts=None):
     except OSError as error:
         if error.errno is not None:
             raise ConfigError(f"{path}: {os.strerror(error.errno)}", "NOT_FOUND") from error
-        raise DataError(f"{path}: is no Parquet file, or damaged: {error}") from error
+        raise DataError(f"{path}: is no Parquet file, or damaged: {_line(error)}") from error
     except pyarrow.ArrowException as error:
-        raise DataError(f"{path}: is no Parquet file, or damaged: {error}") from error
+        raise DataError(f"{path}: is no Parquet file, or damaged: {_line(error)}") from error
 
 
 def guarded(path, batches):
@@ -29,7 +29,7 @@ def guarded(path, batches):
     try:
         yield from batches
     except (OSError, pyarrow.ArrowException) as error:
-        raise DataError(f"{path}: is damaged: {error}") from error
+        raise DataError(f"{path}: is damaged: {_line(error)}") from error
 
 
 def require_pyarrow(what):
@@ -41,3 +41,8 @@ def require_pyarrow(what):
         raise ConfigError(f"{what} need the package pyarrow, which is not installed in "
                           f"{sys.executable}: pip install pyarrow", "NOT_FOUND") from None
     return pyarrow
+
+
+def _line(error):
+    """What an exception says, on one line."""
+    return " ".join(str(error).split())

@@ -118,7 +118,7 @@ class JsonTexts(_Texts):
 
     def _text_of(self, number, line):
         try:
-            value = json.loads(line)
+            value = json.loads(line.rstrip())  # the place of a fault is in this line
         except UnicodeDecodeError:
             raise self._wrong(number, "is no UTF-8, expected a JSON object in UTF-8") from None
         except json.JSONDecodeError as error:
