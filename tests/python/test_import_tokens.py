@@ -405,6 +405,22 @@ def test_an_import_of_texts_goes_on_after_a_kill_at_every_point(here, monkeypatc
     assert code == 0 and point > 60
 
 
+def test_what_a_killed_import_left_is_removed_by_one_that_fails(here, monkeypatch, capsys):
+    save_json(here / "t", TEXTS)
+    left = 0
+    for point in range(4, 16, 2):
+        target = f"killed-{point}"
+        assert import_in_a_fork(monkeypatch, target, point, "t") == 9
+        if (here / target / "pair-00000.bin.writing").exists() or (here / target / "pair-00000.bin.whole").exists():
+            left += 1
+        if json.loads((here / target / "import.unfinished.json").read_bytes())["pairs"]:
+            break
+        assert imports("t", "--column", "none", to=target) == 3
+        said = capsys.readouterr().err
+        assert said.startswith("millrace: t: line 1: has no column none") and not (here / target).exists(), said
+    assert left > 1
+
+
 def run_import(here, *words, **options):
     return subprocess.Popen([_binaries.path("millrace"), "import", "tokens", *words], cwd=here, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
