@@ -597,3 +597,19 @@ def test_a_folder_of_an_import_that_goes_on_is_no_dataset(here, monkeypatch):
     seen = subprocess.run([_binaries.path("millrace"), "inspect", "out"], capture_output=True, text=True,
                           check=False)
     assert seen.returncode == 2 and "the import into out has not ended: run the same" in seen.stderr
+
+
+def test_a_folder_whose_last_names_are_missing_is_refused(here, monkeypatch):
+    for name in "ab":
+        save_json(here / name, TEXTS)
+    point, names = 40, set()
+    while not ("a.bin" in names and "b.bin" not in names):  # killed between the two
+        point += 1
+        assert import_in_a_fork(monkeypatch, f"killed-{point}", point, "a", "b") == 9
+        names = set(os.listdir(f"killed-{point}"))
+    assert {"a.idx", "b.idx"} <= names
+    for dataset, code, message in ((f"killed-{point}", 2, "has not ended: run the same `millrace import`"),
+                                   (f"tokens:killed-{point}", 3, "b.idx: has no b.bin beside it")):
+        seen = subprocess.run([_binaries.path("millrace"), "inspect", dataset], capture_output=True,
+                              text=True, check=False)
+        assert seen.returncode == code and message in seen.stderr, seen.stderr
