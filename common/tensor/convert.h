@@ -141,7 +141,7 @@ MILLRACE_HOST_DEVICE constexpr double ForRounding(From value) {
 
 /// Constants, because devices cannot call the functions of numeric_limits.
 template <class T>
-struct Bounds {
+struct Extremes {
   static constexpr T kMin = std::numeric_limits<T>::min();
   static constexpr T kMax = std::numeric_limits<T>::max();
 };
@@ -151,9 +151,9 @@ MILLRACE_HOST_DEVICE constexpr To Truncate(From value) {
   // Both bounds are powers of two or 0, so they are exact.
   constexpr From kAbove =
       static_cast<From>(std::uint64_t{1} << (std::numeric_limits<To>::digits - 1)) * 2;
-  constexpr From kLeast = static_cast<From>(Bounds<To>::kMin);
-  if (!(value > kLeast)) return value == value ? Bounds<To>::kMin : To{0};
-  return value < kAbove ? static_cast<To>(value) : Bounds<To>::kMax;
+  constexpr From kLeast = static_cast<From>(Extremes<To>::kMin);
+  if (!(value > kLeast)) return value == value ? Extremes<To>::kMin : To{0};
+  return value < kAbove ? static_cast<To>(value) : Extremes<To>::kMax;
 }
 
 }  // namespace convert_internal

@@ -75,7 +75,7 @@ Status Run(const fs::path& dir, unsigned threads, int rounds, bool json) {
     options.force = true;
     options.build.threads = threads;
     options.logger = MakeNullLogger();
-    IndexOutcome outcome;
+    CoqIndexOutcome outcome;
     MILLRACE_ASSIGN_OR_RETURN(const auto index, OpenOrBuildIndex(dir, options, &outcome));
     if (best.seconds == 0 || outcome.report.seconds < best.seconds) best = outcome.report;
   }

@@ -30,8 +30,9 @@ def run_cells(page, names):
 
 def test_every_page_with_cells_has_a_test_that_runs_them():
     # test_bring_your_data.py and test_ray.py run those that this file does not.
-    run = {"guides/bring-your-data.md", "guides/graphs.md", "guides/import.md", "guides/plugins.md",
-           "guides/ray.md", "reference/python.md", "start/python.md"}
+    run = {"formats/tokens.md", "guides/bring-your-data.md", "guides/graphs.md",
+           "guides/import.md", "guides/plugins.md", "guides/ray.md", "reference/python.md",
+           "start/python.md"}
     docs = ROOT / "docs"
     found = {str(p.relative_to(docs)) for p in docs.rglob("*.md") if "```python" in p.read_text()}
     assert found == run
@@ -129,6 +130,76 @@ def test_every_import_of_a_graph_runs(tmp_path):
         seen = subprocess.run([_binaries.path("millrace"), "inspect", words[-1]], cwd=tmp_path,
                               capture_output=True, text=True, check=False)
         assert seen.returncode == 0, seen.stderr
+
+
+# Stands for the package transformers, whose models come from the network.
+TRANSFORMERS = """
+class AutoTokenizer:
+    @classmethod
+    def from_pretrained(cls, name):
+        assert name == "gpt2"
+        return lambda texts: {"input_ids": [list(text.encode()) for text in texts]}
+"""
+
+
+def write_texts(folder):
+    """The files that the imports of texts read, and the module of the page. Returns the page."""
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    text = (ROOT / "docs/formats/tokens.md").read_text()
+    (cell,) = re.findall(r"^```python\n# gpt2\.py\n(.*?)^```", text, re.M | re.S)
+    (folder / "plugins").mkdir()
+    for path in (folder, folder / "plugins"):
+        (path / "gpt2.py").write_text(cell)
+    (folder / "transformers.py").write_text(TRANSFORMERS)
+    lines = b'{"text": "a b"}\n{"text": ""}\n'
+    (folder / "web-0.jsonl").write_bytes(lines)
+    (folder / "web-1.jsonl.gz").write_bytes(gzip.compress(lines))
+    pyarrow.parquet.write_table(pyarrow.table({"body": ["c"]}), folder / "books.parquet")
+    return text
+
+
+def test_every_import_of_texts_runs(tmp_path):
+    text = write_texts(tmp_path)
+    (block,) = [block for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) if "import" in block]
+    lines = block.replace("\\\n", " ").splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        words = shlex.split(line.replace("/srv/plugins", str(tmp_path / "plugins")))
+        done = subprocess.run([_binaries.path("millrace"), *words[1:]], cwd=tmp_path, capture_output=True,
+                              text=True, check=False, env={**os.environ, "PYTHONPATH": os.pathsep.join(
+                                  [str(tmp_path), os.environ.get("PYTHONPATH", "")])})
+        assert done.returncode == 0, f"{line}:\n{done.stderr}"
+        assert done.stdout == "source: tokens\n"
+        assert (tmp_path / words[-1] / "import.json").exists()
+    names = {path.name for path in (tmp_path / "data/web").iterdir()}
+    assert names == {"import.json", "web-0.bin", "web-0.idx", "web-1.bin", "web-1.idx"}
+    assert (tmp_path / "data/web/web-0.bin").read_bytes() == b"".join(
+        token.to_bytes(2, "little") for token in (*b"a b", 50256, 50256))
+
+
+def test_the_errors_of_the_page_of_tokens_are_those_of_imports(tmp_path, monkeypatch, capsys):
+    from millrace._import import main as command
+
+    text = write_texts(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain.py").write_text("def f(texts):\n    return [[1]] * len(texts)\n")
+    (tmp_path / "mine.py").write_text("def f(texts):\n    return [[1], [1, 70000]]\n")
+    good = '{"text": "a"}\n'
+
+    def said(file, content, *words):
+        if content is not None:
+            (tmp_path / file).write_text(content)
+        assert command.main(["tokens", file, "--to", "out", *words]) == 3
+        return capsys.readouterr().err.removeprefix("millrace: ")
+
+    assert said("web-0.jsonl", good + '{"content": "a", "id": 1}\n', "--tokenizer", "plain:f") in text
+    assert said("web-0.jsonl", good * 2, "--tokenizer", "mine:f") in text
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.table({"body": ["a", None]}), tmp_path / "books.parquet")
+    assert said("books.parquet", None, "--column", "body", "--tokenizer", "plain:f") in text
 
 
 def test_the_errors_of_the_page_are_those_of_imports(tmp_path, monkeypatch, capsys):

@@ -82,7 +82,7 @@ Status Import(const std::vector<std::string>& given) {
 void AddImportCommand(Tool& tool) {
   const auto rest = std::make_shared<std::vector<std::string>>();
   CommandLine& command =
-      tool.Add("import", "Bring data of other frameworks into records, or edges into graphs", "",
+      tool.Add("import", "Bring data into records, edges into graphs, or texts into tokens", "",
                [rest] { return Import(*rest); });
   // The package reads the arguments, and has the help.
   command.TakeRest(*rest);

@@ -96,7 +96,7 @@ class CoqKind final : public DatasetKind {
   }
 
   Result<std::string> Index(const fs::path& dir, const DatasetOpenOptions& options) const override {
-    IndexOutcome outcome;
+    CoqIndexOutcome outcome;
     MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const DatasetIndex> index,
                               OpenOrBuildIndex(dir, ToIndexOptions(options), &outcome));
     return DescribeIndexing(*index, outcome);

@@ -121,7 +121,7 @@ std::string DescribeBuild(const IndexReport& report) {
 
 }  // namespace
 
-std::string DescribeIndexing(const DatasetIndex& index, const IndexOutcome& outcome) {
+std::string DescribeIndexing(const DatasetIndex& index, const CoqIndexOutcome& outcome) {
   std::string text = fmt::format(
       "index            {}\n"
       "digest           {}\n"

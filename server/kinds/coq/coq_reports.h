@@ -11,7 +11,7 @@
 namespace millrace {
 
 /// The report of `millrace index`: the index, and how it was made.
-std::string DescribeIndexing(const DatasetIndex& index, const IndexOutcome& outcome);
+std::string DescribeIndexing(const DatasetIndex& index, const CoqIndexOutcome& outcome);
 
 /// The report of `millrace inspect DIR`: files, nodes, edges, definitions, proof states, tactics,
 /// and what the index leaves out.

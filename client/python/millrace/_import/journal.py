@@ -55,7 +55,7 @@ class JournaledFolder:
     def keeps(self):
         """Whether something was done that a later call need not do again."""
         return self._journal is not None and any(
-            self._journal.get(kept) for kept in ("shards", "source", "runs", "digest"))
+            self._journal.get(kept) for kept in ("shards", "source", "runs", "digest", "pairs"))
 
     def close(self):
         if self._lock is not None:

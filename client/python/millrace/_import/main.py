@@ -13,6 +13,8 @@ from .feed import ExampleFeed, Limits, RecordFeed, SourceFailed
 from .folder import Folder
 from .graph import options as graph_options
 from .progress import Progress
+from .sources import plugin_folder
+from .tokens import options as tokens_options
 
 _EXAMPLES = """Examples:
   millrace import tfrecord old/*.gz --to data
@@ -21,12 +23,15 @@ _EXAMPLES = """Examples:
   millrace import stream asr_data:utterances --plugin asr_data=/srv/plugins --to speech
   millrace import parquet links.parquet --rows target --to web
   millrace import edges soc-pokec.txt.gz --to friends
+  millrace import tokens web.jsonl.gz --tokenizer mine:tokenize --to texts
 
-The folder gets TFRecord files, and the line `source` of a pipeline that reads them is printed; or,
-of the last sources, a graph dataset. If an import is interrupted, the same command goes on.
+The folder gets TFRecord files, and the line `source` of a pipeline that reads them is printed; or a
+graph dataset; or pairs .bin and .idx of tokens. If an import is interrupted, the same command goes
+on.
 """
 _AGAIN = "run the same command again to go on after the last whole shard"
 _AGAIN_GRAPH = "run the same command again to go on"
+_AGAIN_TOKENS = "run the same command again to go on after the last whole file"
 # As in client/cli/command.cc: 3 if the data are bad, 2 if the request cannot be met, 1 otherwise.
 _EXIT_CODES = {"DATA_LOSS": 3, **dict.fromkeys(
     ("INVALID_ARGUMENT", "OUT_OF_RANGE", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
@@ -37,11 +42,17 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 def main(arguments):
     """Runs the command, and gives its exit code."""
     options = _parser().parse_args(arguments)
-    again = _AGAIN_GRAPH if options.source in graph_options.EDGES else _AGAIN
+    again = {"tokens": _AGAIN_TOKENS, **dict.fromkeys(graph_options.EDGES, _AGAIN_GRAPH)}.get(
+        options.source, _AGAIN)
     try:
         if options.source in (*graph_options.EDGES, *graph_options.PACKAGES):
             _require_numpy()
             print(_import_graph(options), file=sys.stderr)
+            return 0
+        if options.source == "tokens":
+            _require_numpy()
+            print(_import_tokens(options), file=sys.stderr)
+            print("source: tokens", flush=True)
             return 0
         line, left_out = _import(options)
         for feature in left_out:
@@ -70,6 +81,13 @@ def _import_graph(options):
     if options.source in graph_options.EDGES:
         return command.import_edges(options)
     return packages.import_package(options)
+
+
+def _import_tokens(options):
+    """What the user is told."""
+    from .tokens import command
+
+    return command.import_tokens(options)
 
 
 def _import(options):
@@ -175,8 +193,8 @@ def _failed(message, code):
 def _parser():
     parser = argparse.ArgumentParser(
         "millrace import", epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False, description="Bring data of other frameworks into a dataset of records, or "
-        "a graph into a graph dataset.")
+        allow_abbrev=False, description="Bring data of other frameworks into a dataset of records, "
+        "a graph into a graph dataset, or texts into a folder of tokens.")
     sources = parser.add_subparsers(dest="source", metavar="SOURCE", required=True)
 
     def add(name, help_text):
@@ -211,11 +229,12 @@ def _parser():
     hf.add_argument("--streaming", action="store_true", help="do not keep a copy of the download")
     stream = add_examples("stream", "what a Python function gives: a dict for each example")
     stream.add_argument("function", metavar="MODULE:FUNCTION", help="read once, from begin to end")
-    stream.add_argument("--plugin", type=_plugin, action="append", default=[], metavar="NAME=PATH",
+    stream.add_argument("--plugin", type=plugin_folder, action="append", default=[], metavar="NAME=PATH",
                         help="folder of a module (default: the current one)")
     stream.add_argument("--args", type=_json, default={}, metavar="JSON",
                         help="arguments of the function, as a map of JSON")
     graph_options.add(sources)
+    tokens_options.add(sources)
     return parser
 
 
@@ -227,13 +246,6 @@ def _count(text):
 
 def _names(text):
     return text.split(",")
-
-
-def _plugin(text):
-    name, equals, path = text.partition("=")
-    if not (equals and name and path):
-        raise argparse.ArgumentTypeError(f"expected NAME=PATH, got '{text}'")
-    return name, path
 
 
 def _json(text):

@@ -4,6 +4,7 @@ A source has `total`, the number of examples or None if that is not known, and `
 iterator of dicts from the example of that number on.
 """
 
+import argparse
 import contextlib
 import importlib
 import inspect
@@ -15,6 +16,35 @@ import sys
 from ..errors import ConfigError
 
 
+def plugin_folder(text):
+    """NAME=PATH of a command line, as name and path."""
+    name, equals, path = text.partition("=")
+    if not (equals and name and path):
+        raise argparse.ArgumentTypeError(f"expected NAME=PATH, got '{text}'")
+    return name, path
+
+
+def find_named(name, plugins=None):
+    """What a module has under a name. name: MODULE:FUNCTION. plugins: folders of modules, by name;
+    other modules are looked for in the current folder too."""
+    module_name, colon, attribute = name.partition(":")
+    if not (colon and module_name and attribute):
+        raise ConfigError(f"{name}: expected MODULE:FUNCTION")
+    folder = (plugins or {}).get(module_name.partition(".")[0], ".")
+    sys.path.insert(0, str(pathlib.Path(folder).resolve()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name.partition(".")[0]:
+            raise
+        raise ConfigError(f"there is no module {module_name} in {sys.path[0]}; "
+                          f"--plugin {error.name}=FOLDER says where it is", "NOT_FOUND") from None
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise ConfigError(f"module {module_name} has no {attribute}", "NOT_FOUND") from None
+
+
 class FunctionSource:
     """What a function of a module gives, read once from begin to end."""
 
@@ -23,30 +53,12 @@ class FunctionSource:
         in the current folder too. arguments: of the function."""
         self.total = None
         self._name = name
-        module_name, colon, attribute = name.partition(":")
-        if not (colon and module_name and attribute):
-            raise ConfigError(f"{name}: expected MODULE:FUNCTION")
-        folder = (plugins or {}).get(module_name.partition(".")[0], ".")
-        sys.path.insert(0, str(pathlib.Path(folder).resolve()))
-        self._function = self._find(module_name, attribute)
+        self._function = find_named(name, plugins)
         self._arguments = arguments or {}
         self._given = None
         if callable(self._function):
             self._check_arguments()
         self._iterable = None
-
-    def _find(self, module_name, attribute):
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            if error.name != module_name.partition(".")[0]:
-                raise
-            raise ConfigError(f"there is no module {module_name} in {sys.path[0]}; "
-                              f"--plugin {error.name}=FOLDER says where it is", "NOT_FOUND") from None
-        try:
-            return getattr(module, attribute)
-        except AttributeError:
-            raise ConfigError(f"module {module_name} has no {attribute}", "NOT_FOUND") from None
 
     def _check_arguments(self):
         try:

@@ -37,7 +37,7 @@ class Store {
         logger_(options.logger != nullptr ? options.logger : MakeNullLogger()),
         places_(PlacesOfIndex(dir, options)) {}
 
-  Result<IndexPtr> Run(IndexOutcome& outcome) {
+  Result<IndexPtr> Run(CoqIndexOutcome& outcome) {
     if (!options_.index_file.empty()) {
       MILLRACE_RETURN_IF_ERROR(CheckReplaceable(options_.index_file));
     }
@@ -60,7 +60,7 @@ class Store {
  private:
   // Finds an index that fits as it is. Otherwise remembers one that may fit once touched files are
   // hashed, and why others do not fit.
-  IndexPtr FindFitting(IndexOutcome& outcome) {
+  IndexPtr FindFitting(CoqIndexOutcome& outcome) {
     why_ = "there is none";
     renewable_.reset();
     older_.reset();
@@ -107,7 +107,7 @@ class Store {
     return index.ok() ? *index : nullptr;
   }
 
-  Result<IndexPtr> Build(IndexOutcome& outcome) {
+  Result<IndexPtr> Build(CoqIndexOutcome& outcome) {
     std::unique_lock<std::mutex> only;
     if (options_.one_build != nullptr) only = std::unique_lock(*options_.one_build);
     MILLRACE_RETURN_IF_ERROR(CheckStop(options_.build).WithContext("dataset " + dir_.string()));
@@ -156,8 +156,8 @@ class Store {
 }  // namespace
 
 Result<IndexPtr> OpenOrBuildIndex(const fs::path& dir, const IndexOptions& options,
-                                  IndexOutcome* outcome) {
-  IndexOutcome unasked;
+                                  CoqIndexOutcome* outcome) {
+  CoqIndexOutcome unasked;
   return Store(dir, options).Run(outcome != nullptr ? *outcome : unasked);
 }
 

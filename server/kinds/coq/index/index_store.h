@@ -37,7 +37,7 @@ struct IndexOptions {
 };
 
 /// The outcome of a call of OpenOrBuildIndex.
-struct IndexOutcome {
+struct CoqIndexOutcome {
   std::filesystem::path file;
   bool built = false;  // false: an index was found as it was, or renewed
   IndexReport report;  // report of the build, if there was one
@@ -50,7 +50,7 @@ struct IndexOutcome {
 /// existing index stays whole until the new one is complete.
 Result<std::shared_ptr<const DatasetIndex>> OpenOrBuildIndex(const std::filesystem::path& dir,
                                                              const IndexOptions& options,
-                                                             IndexOutcome* outcome = nullptr);
+                                                             CoqIndexOutcome* outcome = nullptr);
 
 /// Opens the index of a dataset's folder as it is, whether it fits or not. NotFound if there is no
 /// index; DataLoss if it is damaged.

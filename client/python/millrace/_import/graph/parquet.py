@@ -1,15 +1,12 @@
 """Edges of Parquet files. Needs pyarrow, and reads a part of a row group at once."""
 
 import functools
-import os
-import sys
 
 import numpy
 
 from ...errors import ConfigError, DataError
+from ..parquet_file import guarded, open_parquet, require_pyarrow
 from .chunks import Chunk, Column, Labels, checked_labels, choose_ends
-
-_BUFFER = 1 << 20  # bytes that are read of a column at once
 
 
 class ParquetEdges:
@@ -17,13 +14,13 @@ class ParquetEdges:
 
     def __init__(self, paths, wanted, size, renumber=None):
         """size: edges of a chunk. renumber: a Renumber, which makes numbers of the ends."""
-        self._pyarrow, self._parquet = _pyarrow()
+        self._types = require_pyarrow("Parquet files").types
         self._paths, self._size, self._renumber = paths, size, renumber
         self.labels = None
         self.total = self.done = 0
         self._schema = None
         for path in paths:
-            file = self._open(path)
+            file = open_parquet(path)
             self.total += file.metadata.num_rows
             self._require_schema(path, file.schema_arrow, wanted)
         self.columns = [self._feature(name, column) for name, column in self._features]
@@ -32,14 +29,14 @@ class ParquetEdges:
         """Chunks from a position on. None: from the first row on."""
         begin_file = position["file"] if position else 0
         begin_row = position["row"] if position else 0
-        counts = [self._open(path).metadata.num_rows for path in self._paths[:begin_file]]
+        counts = [open_parquet(path).metadata.num_rows for path in self._paths[:begin_file]]
         self.done = sum(counts) + begin_row
         for number in range(begin_file, len(self._paths)):
             yield from self._chunks_of(number, begin_row if number == begin_file else 0)
 
     def _chunks_of(self, number, begin):
         path = self._paths[number]
-        file = self._open(path, [self._label] if self.label_dtype == "text" else None)
+        file = open_parquet(path, [self._label] if self.label_dtype == "text" else None)
         row = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -47,7 +44,7 @@ class ParquetEdges:
                 row += rows
                 continue
             batches = file.iter_batches(self._size, row_groups=[group], columns=self._read_columns())
-            for batch in self._guarded(path, batches):
+            for batch in guarded(path, batches):
                 skipped = min(max(0, begin - row), len(batch))
                 row += skipped
                 if skipped < len(batch):
@@ -125,7 +122,7 @@ class ParquetEdges:
             if name not in schema.names:
                 raise ConfigError(f"{path}: has no column {name}; there are "
                                   f"{', '.join(schema.names)}", "NOT_FOUND")
-        types = self._pyarrow.types
+        types = self._types
         if self._renumber is None:
             for name in self._ends:
                 kind = schema.field(name).type
@@ -148,7 +145,7 @@ class ParquetEdges:
     def _feature(self, name, column):
         """A feature's type, and its shape, which may show only in the first row."""
         kind, shape = self._schema.field(column).type, []
-        types = self._pyarrow.types
+        types = self._types
         first = None
         while types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind):
             if types.is_fixed_size_list(kind):
@@ -167,7 +164,7 @@ class ParquetEdges:
 
     def _first_value(self, column):
         for path in self._paths:
-            for batch in self._guarded(path, self._open(path).iter_batches(1, columns=[column])):
+            for batch in guarded(path, open_parquet(path).iter_batches(1, columns=[column])):
                 if len(batch) and batch.column(0)[0].is_valid:
                     return batch.column(0)[0].as_py()
         raise ConfigError(f"{self._first}: column {column} has lists but no first row, so that "
@@ -177,32 +174,3 @@ class ParquetEdges:
         columns = [*self._ends, *([self._label] if self._label is not None else []),
                    *(column for _, column in self._features)]
         return list(dict.fromkeys(columns))
-
-    def _open(self, path, texts=None):
-        """texts: columns whose texts come as numbers and a dictionary."""
-        try:
-            return self._parquet.ParquetFile(path, buffer_size=_BUFFER, read_dictionary=texts,
-                                             page_checksum_verification=True)
-        except OSError as error:
-            if error.errno is not None:
-                raise ConfigError(f"{path}: {os.strerror(error.errno)}", "NOT_FOUND") from error
-            raise DataError(f"{path}: is no Parquet file, or damaged: {error}") from error
-        except self._pyarrow.ArrowException as error:
-            raise DataError(f"{path}: is no Parquet file, or damaged: {error}") from error
-
-    def _guarded(self, path, batches):
-        """Errors of pyarrow while it reads are about the file."""
-        try:
-            yield from batches
-        except (OSError, self._pyarrow.ArrowException) as error:
-            raise DataError(f"{path}: is damaged: {error}") from error
-
-
-def _pyarrow():
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ModuleNotFoundError:
-        raise ConfigError("Parquet files need the package pyarrow, which is not installed in "
-                          f"{sys.executable}: pip install pyarrow", "NOT_FOUND") from None
-    return pyarrow, pyarrow.parquet

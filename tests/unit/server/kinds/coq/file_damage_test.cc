@@ -283,11 +283,11 @@ TEST_CASE("files in doubt are hashed in turn, so many bytes a look and no less t
   CHECK(settled == 2);
 }
 
-struct Opened {
+struct OpenedDataset {
   TempDir dir;
   std::unique_ptr<CoqDataset> dataset;
 
-  Opened() {
+  OpenedDataset() {
     InstallSigbusGuard();
     WriteFixture(dir.path(), SampleFile("a.bin"));
     WriteFixture(dir.path(), SampleFile("b.bin", {"a.bin"}));
@@ -297,7 +297,7 @@ struct Opened {
 };
 
 TEST_CASE("a dataset tells once of each file, and remembers the damaged ones", "[files]") {
-  Opened o;
+  OpenedDataset o;
   CHECK(o.dataset->CheckFiles({}).damaged.empty());
   WriteFixture(o.dir / "new", SampleFile("a.bin"));
   fs::rename(o.dir / "new" / "a.bin", o.dir / "a.bin");
@@ -314,7 +314,7 @@ TEST_CASE("a dataset tells once of each file, and remembers the damaged ones", "
 }
 
 TEST_CASE("a dataset knows of a read that found no bytes before anybody looks", "[files][sigbus]") {
-  Opened o;
+  OpenedDataset o;
   CHECK(o.dataset->Damages().empty());
   fs::resize_file(o.dir / "b.bin", 0);
   const FileView* view = o.dataset->TryView(FileId(1));
@@ -326,7 +326,7 @@ TEST_CASE("a dataset knows of a read that found no bytes before anybody looks", 
 }
 
 TEST_CASE("a touched file that holds the same bytes is told of once and goes on", "[files]") {
-  Opened o;
+  OpenedDataset o;
   Touch(o.dir / "b.bin");
   CHECK(o.dataset->CheckFiles({}).touched.empty());  // a writer may not have finished
   const FileNews news = o.dataset->CheckFiles({});
@@ -342,7 +342,7 @@ TEST_CASE("a touched file that holds the same bytes is told of once and goes on"
 }
 
 TEST_CASE("a file that is overwritten with as many bytes is damaged at the next look", "[files]") {
-  Opened o;
+  OpenedDataset o;
   const bool touched_before = GENERATE(false, true);
   if (touched_before) {
     Touch(o.dir / "b.bin");
@@ -360,7 +360,7 @@ TEST_CASE("a file that is overwritten with as many bytes is damaged at the next 
 }
 
 TEST_CASE("a file that is written to between two looks at new times is damaged", "[files]") {
-  Opened o;
+  OpenedDataset o;
   Touch(o.dir / "b.bin");
   CHECK(o.dataset->CheckFiles({}).damaged.empty());
   // The file keeps the time that it has, as after a write that follows another one at once.
@@ -371,7 +371,7 @@ TEST_CASE("a file that is written to between two looks at new times is damaged",
 }
 
 TEST_CASE("a look that is stopped says nothing of files in doubt", "[files]") {
-  Opened o;
+  OpenedDataset o;
   std::stop_source stop;
   stop.request_stop();
   WriteAt(o.dir / "b.bin", 40, "other bytes");
@@ -381,7 +381,7 @@ TEST_CASE("a look that is stopped says nothing of files in doubt", "[files]") {
 }
 
 TEST_CASE("an index that is changed in place is damage of the whole dataset", "[files]") {
-  Opened o;
+  OpenedDataset o;
   const fs::path index = o.dir / kIndexFileName;
   WriteAt(index, static_cast<std::streamoff>(fs::file_size(index)) / 2, std::string(500, '\7'));
   Touch(index);
@@ -393,7 +393,7 @@ TEST_CASE("an index that is changed in place is damage of the whole dataset", "[
 }
 
 TEST_CASE("an index that is touched is used on", "[files]") {
-  Opened o;
+  OpenedDataset o;
   Touch(o.dir / kIndexFileName);
   o.dataset->CheckFiles({});
   const FileNews news = o.dataset->CheckFiles({});
@@ -403,7 +403,7 @@ TEST_CASE("an index that is touched is used on", "[files]") {
 
 TEST_CASE("an index that is cut off under its map fails its verification, not the process",
           "[sigbus][index]") {
-  Opened o;
+  OpenedDataset o;
   fs::resize_file(o.dir / kIndexFileName, 0);
   const Status status = o.dataset->index().Verify();
   CHECK(status.code() == StatusCode::kDataLoss);

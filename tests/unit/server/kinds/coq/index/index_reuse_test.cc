@@ -25,7 +25,7 @@ using test::TempDir;
 
 struct Built {
   Result<std::shared_ptr<const DatasetIndex>> index = Internal("not built");
-  IndexOutcome outcome;
+  CoqIndexOutcome outcome;
 };
 
 Built Index(const fs::path& dir, const fs::path& file, bool force) {

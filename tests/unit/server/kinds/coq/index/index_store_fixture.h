@@ -15,7 +15,7 @@ namespace millrace::test {
 
 struct Opened {
   Result<std::shared_ptr<const DatasetIndex>> index;
-  IndexOutcome outcome;
+  CoqIndexOutcome outcome;
   std::shared_ptr<RecordingLogger> logger = std::make_shared<RecordingLogger>();
 };
 
