@@ -236,7 +236,7 @@ millrace_module(plan_pack server/plan/pack
 
 # A source of rows that documents are packed into.
 millrace_module(plan_packed server/plan/packed
-  MODULES base system tensor epoch batch_layout batch files source plan_order plan_pack
+  MODULES base system tensor epoch operations batch_layout batch files source plan_order plan_pack
   LIBRARIES fmt::fmt
   HOT packed_reader.cc packed_documents.cc)
 

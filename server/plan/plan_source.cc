@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "common/base/hash.h"
+#include "common/operations/pack_names.h"
 #include "server/plan/cache/cached_source.h"
 #include "server/plan/columns/measure.h"
 #include "server/plan/columns/measured_source.h"
@@ -16,6 +18,7 @@
 #include "server/plan/order/chunked_source.h"
 #include "server/plan/packed/packed_source.h"
 #include "server/plan/tensors/document_tensors.h"
+#include "server/plan/tensors/pack_outputs.h"
 #include "server/plan/tensors/tensor_functions.h"
 #include "server/source/columns_read.h"
 #include "server/source/mix_parts.h"
@@ -104,14 +107,24 @@ Result<TensorLevels> LevelsOf(const PlanParts& parts,
 }
 
 /// Which tensors of pieces something reads. `mix`: as TensorReaders::mix.
-RowTensorsWanted WantedOf(const TensorsPart& part,
-                          const std::optional<std::set<std::string>>& mix) {
-  const auto reads = [&](const char* name) {
-    return part.Reads(name) || (mix && mix->contains(name));
+PackNeeds NeedsOf(const TensorsPart& part, const std::optional<std::set<std::string>>& mix) {
+  PackNeeds needs = PackNeedsOf(part);
+  if (!mix) return needs;
+  const auto also = [&](bool& need, std::string_view name) {
+    need = need || mix->contains(std::string(name));
   };
-  return {.documents = reads(kPackDocuments),
-          .begins = reads(kPackBegins),
-          .next = reads(kPackLabel) || reads(kPackNext)};
+  also(needs.documents, kPackDocuments);
+  also(needs.begins, kPackBegins);
+  also(needs.next, kPackNext);
+  return needs;
+}
+
+/// Where branches pack documents, what the tensors of the mix may read of rows: what those of the
+/// first branch are made of.
+std::optional<PackTensors> PacksOf(std::span<const DrawnDataset> branches) {
+  const PackPart& pack = branches.front().parts->Get<PackPart>();
+  if (pack.tensor.empty()) return std::nullopt;
+  return PackTensors{pack.tensor, pack.with, static_cast<std::uint32_t>(pack.size)};
 }
 
 /// The source of rows, if the parts pack documents, and the tensors that are left to compute from
@@ -121,7 +134,7 @@ Result<PlanSource> AddPacks(SourcePtr documents, TensorsPart part,
                             const FunctionChance& chance, const DrawnDataset& drawn,
                             const SourceServices& services) {
   const PlanParts& parts = *drawn.parts;
-  const PackingOptions options = {.wanted = WantedOf(part, mix),
+  const PackingOptions options = {.needs = NeedsOf(part, mix),
                                   .operations = OperationsOf(*documents, parts),
                                   .folders = drawn.column_folders,
                                   .threads = services.threads,
@@ -129,6 +142,7 @@ Result<PlanSource> AddPacks(SourcePtr documents, TensorsPart part,
   auto packed = PackDocuments(std::move(documents), parts, options, services.logger);
   if (!packed.ok()) return AtKey(parts, packed.status());
   SourcePtr source = *std::move(packed);
+  part.pack = source->facts().packed;
   MILLRACE_ASSIGN_OR_RETURN(
       const TensorFunctions functions,
       TensorFunctions::Open(part, {{}, mix}, *source, chance, services.plugins));
@@ -168,7 +182,8 @@ Result<PlanSource> SourceOf(const DrawnDataset& drawn,
 /// The source that mixes the sources of all branches, with the functions of the whole pipeline.
 Result<PlanSource> MixOf(std::span<const DrawnDataset> drawn, const PlanParts& parts,
                          const SourceServices& services) {
-  const TensorsPart& tensors = parts.Get<TensorsPart>();
+  TensorsPart tensors = parts.Get<TensorsPart>();
+  tensors.pack = PacksOf(drawn);
   std::vector<MixedBranch> mixed;
   for (const DrawnDataset& branch : drawn) {
     Result<PlanSource> made = SourceOf(branch, ReadOfBranches(tensors), services);
@@ -179,11 +194,10 @@ Result<PlanSource> MixOf(std::span<const DrawnDataset> drawn, const PlanParts& p
     mixed.push_back(
         {branch.branch, branch.id, std::move(made->source), std::move(made->tensors)});
   }
-  const bool packs = mixed.front().source->facts().packed.has_value();
-  if (packs) MILLRACE_RETURN_IF_ERROR(CheckNoPack(tensors));
   MILLRACE_ASSIGN_OR_RETURN(
       SourcePtr source,
       MakeMixedSource(std::move(mixed), tensors, parts.Get<MixPart>().joint_tables));
+  tensors.pack = source->facts().packed;  // of branches the largest size
   MILLRACE_ASSIGN_OR_RETURN(const TensorFunctions functions,
                             TensorFunctions::Open(tensors, {}, *source, {}, services.plugins));
   TensorsPart rest = functions.Rest(source->tensors());

@@ -36,10 +36,10 @@ struct SourceBranch {
 };
 
 /// Which tensors of rows are cut as documents are packed, if examples are rows (Source::packs).
-struct PackedTensors {
-  std::string tensor;             // path of the one that `pack.tensor` names
-  std::vector<std::string> with;  // paths of those of `pack.with`
-  std::uint64_t size = 0;         // the most elements of a row; of branches the largest
+struct PackTensors {
+  std::string tensor;             // path of T, which `pack.tensor` names
+  std::vector<std::string> with;  // paths of those of `pack.with`, which are cut as T
+  std::uint32_t size = 0;         // the most elements of a row; of branches the largest
 };
 
 /// A kind fills in what has no default, and of the rest what differs.
@@ -88,7 +88,7 @@ struct SourceFacts {
   /// Empty: it is no mix.
   std::vector<SourceBranch> branches = {};
   /// What a plan's rows are made of, also if only its branches have packs; nullopt: no packs.
-  std::optional<PackedTensors> packed = std::nullopt;
+  std::optional<PackTensors> packed = std::nullopt;
 
   /// Whether each row depends on its example and its pass alone, so that the examples of a batch
   /// may be given to several readers, each some of them.

@@ -12,17 +12,20 @@
 #include "common/base/result.h"
 #include "common/operations/graph_pad.h"
 #include "common/operations/tensor_graph.h"
+#include "server/source/source_facts.h"
 
 namespace millrace {
 
 /// The parameters that `pad.NAME` takes.
 const std::vector<Parameter>& PadParameters(std::string_view name);
 
-/// What packed rows are made of.
-struct PackTensors {
-  std::string tensor;             // that fills the rows: T
-  std::vector<std::string> with;  // those that are cut as T
-  std::uint32_t size = 0;         // the most elements of a row; of several branches the largest
+/// What a source of rows has besides T, `with` and pack.lengths (common/operations/pack_names.h).
+struct PackNeeds {
+  bool documents = false;  // pack.documents
+  bool begins = false;     // pack.begins
+  bool next = false;       // pack.next
+
+  friend bool operator==(const PackNeeds&, const PackNeeds&) = default;
 };
 
 /// Value type. Without definitions, outputs and pads, a plan delivers its source's tensors.

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "common/batch/layout/integer_visit.h"
+#include "common/operations/pack_names.h"
 
 namespace millrace {
 namespace {
@@ -250,7 +251,7 @@ Status PackedReader::CopyOwn(std::size_t copied, const Part& part, const Extents
 
 Result<std::int64_t> PackedReader::NextOf(const Part& part) {
   const std::uint64_t at = part.begin + part.length;
-  if (at == part.own + around_) return kNoElement;
+  if (at == part.own + around_) return kNoLabel;
   std::byte value[sizeof(std::int64_t)];
   MILLRACE_RETURN_IF_ERROR(CopyElements(part, ExtentsOf(at, 1, part.own), value));
   return internal::LoadValue(value, view_.tensors.tensor().dtype, 0);

@@ -184,7 +184,7 @@ SourceFacts FactsOf(const PackedView& view, const PackPart& part) {
   }
   facts.packed->tensor = facts.packed->with.front();
   facts.packed->with.erase(facts.packed->with.begin());
-  facts.packed->size = part.size;
+  facts.packed->size = static_cast<std::uint32_t>(part.size);
   return facts;
 }
 
@@ -341,7 +341,7 @@ Result<std::shared_ptr<const Source>> PackDocuments(std::shared_ptr<const Source
       part.before.size() + part.after.size(), part.seed);
   view.excluded = parts.Get<ExcludePart>().examples;
   // Before documents are counted, which may take long.
-  MILLRACE_RETURN_IF_ERROR(RowTensors::Make(*source, part, options.wanted, 1).status());
+  MILLRACE_RETURN_IF_ERROR(RowTensors::Make(*source, part, options.needs, 1).status());
   MILLRACE_ASSIGN_OR_RETURN(PackLayout made, LayoutOf(*view.documents, part, options, logger));
   const auto layout = std::make_shared<const PackLayout>(std::move(made));
   const NotBuilt not_built = FindNotBuilt(*view.documents, layout->totals().empty, view.excluded);
@@ -349,7 +349,7 @@ Result<std::shared_ptr<const Source>> PackDocuments(std::shared_ptr<const Source
   PackSummary summary = SummaryOf(*view.documents, *layout, not_built);
   MILLRACE_RETURN_IF_ERROR(CheckRows(summary, part));
   MILLRACE_ASSIGN_OR_RETURN(view.tensors,
-                            RowTensors::Make(*source, part, options.wanted, layout->rows()));
+                            RowTensors::Make(*source, part, options.needs, layout->rows()));
   view.rows = PackRows::Make(layout, view.documents, kWindowBytes);
   // Makes sure that readers can be made.
   MILLRACE_RETURN_IF_ERROR(PackedReader::Make(view).status());

@@ -25,7 +25,7 @@ inline constexpr const char* kPackPieces = "pack.pieces";
 inline constexpr const char* kPackSquares = "pack.squares";
 
 struct PackingOptions {
-  RowTensorsWanted wanted;
+  PackNeeds needs;
   Digest128 operations;                             // that build documents, a user's code too
   std::vector<std::filesystem::path> folders = {};  // that may keep where rows begin
   unsigned threads = 0;       // that count rows; 0: one for each CPU of the process

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "common/batch/layout/tensor_table.h"
+#include "common/operations/pack_names.h"
 #include "common/tensor/tensor_word.h"
 #include "server/plan/order/cut_tensors.h"
 #include "server/source/declared_tensors.h"
@@ -69,19 +70,19 @@ Result<std::vector<std::byte>> Encode(std::string_view key, const std::vector<st
 }
 
 /// A tensor with an integer for each piece of a row.
-TensorSpec PieceSpec(const char* path, DType dtype, std::int64_t min, std::uint64_t max) {
+TensorSpec PieceSpec(std::string_view path, DType dtype, std::int64_t min, std::uint64_t max) {
   TensorSpec spec;
-  spec.path = path;
+  spec.path = std::string(path);
   spec.kind = TensorKind::kRaggedValues;
   spec.dtype = dtype;
-  spec.dimension = kPackLengths;
+  spec.dimension = std::string(kPackLengths);
   spec.splits = std::string(kPackLengths) + "_splits";
   spec.min = min;
   spec.max = max;
   return spec;
 }
 
-TensorSpec WidePieceSpec(const char* path, std::int64_t min, std::uint64_t max) {
+TensorSpec WidePieceSpec(std::string_view path, std::int64_t min, std::uint64_t max) {
   TensorSpec spec = PieceSpec(path, DType::kInt64, min, max);
   spec.expansion = Expansion::kKeep;
   return spec;
@@ -111,7 +112,7 @@ Status CheckPacks(const Source& source, const PackPart& part) {
 }
 
 Result<RowTensors> RowTensors::Make(const Source& source, const PackPart& part,
-                                    const RowTensorsWanted& wanted, std::uint64_t rows) {
+                                    const PackNeeds& needs, std::uint64_t rows) {
   MILLRACE_RETURN_IF_ERROR(CheckPacks(source, part));
   RowTensors made;
   std::vector<TensorSpec>& specs = made.specs;
@@ -140,16 +141,16 @@ Result<RowTensors> RowTensors::Make(const Source& source, const PackPart& part,
     return specs.size() - 1;
   };
   constexpr std::uint64_t kMost = (std::uint64_t{1} << 63) - 1;
-  made.documents = add(wanted.documents, WidePieceSpec(kPackDocuments, 0, kMost));
-  made.begins = add(wanted.begins, WidePieceSpec(kPackBegins, 0, kMost));
+  made.documents = add(needs.documents, WidePieceSpec(kPackDocuments, 0, kMost));
+  made.begins = add(needs.begins, WidePieceSpec(kPackBegins, 0, kMost));
   const TensorSpec tensor = made.tensor();
-  if (wanted.next && !(IsInteger(tensor.dtype) && tensor.inner.empty())) {
+  if (needs.next && !(IsInteger(tensor.dtype) && tensor.inner.empty())) {
     return InvalidArgument(fmt::format(
         "pack.tensor: expected single integers as elements, because something reads pack.label; "
         "got those of {}",
         tensor.path));
   }
-  made.next = add(wanted.next, WidePieceSpec(kPackNext, std::min(tensor.min, kNoElement),
+  made.next = add(needs.next, WidePieceSpec(kPackNext, std::min(tensor.min, std::int64_t{kNoLabel}),
                                              std::min(tensor.max, kMost)));
   return made;
 }

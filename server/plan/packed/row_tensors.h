@@ -14,25 +14,9 @@
 #include "common/batch/layout/layout.h"
 #include "server/source/order_parts.h"
 #include "server/source/source.h"
+#include "server/source/tensors_part.h"
 
 namespace millrace {
-
-/// Names of the tensors that packing makes.
-inline constexpr const char* kPackLengths = "pack.lengths";
-inline constexpr const char* kPackDocuments = "pack.documents";
-inline constexpr const char* kPackBegins = "pack.begins";
-/// Of each piece, the element of its document that comes behind it, wherever that lies; kNoElement
-/// at the document's end. A consumer makes `pack.label` of it; nobody names it.
-inline constexpr const char* kPackNext = "pack.next";
-inline constexpr const char* kPackLabel = "pack.label";
-inline constexpr std::int64_t kNoElement = -100;
-
-/// Which tensors rows have besides T, those of `pack.with`, and `pack.lengths`.
-struct RowTensorsWanted {
-  bool documents = false;
-  bool begins = false;
-  bool next = false;
-};
 
 /// InvalidArgument that begins with the key, and says what fits, unless the source has the part's
 /// tensors, and documents of these can be cut. Ok without a tensor.
@@ -60,7 +44,7 @@ struct RowTensors {
   /// The tensors of `rows` rows. Errors of CheckPacks, and InvalidArgument if elements of
   /// `pack.before` or `pack.after` are none of T.
   static Result<RowTensors> Make(const Source& source, const PackPart& part,
-                                 const RowTensorsWanted& wanted, std::uint64_t rows);
+                                 const PackNeeds& needs, std::uint64_t rows);
 
   const TensorSpec& tensor() const { return specs[copied.front().to]; }
   /// An upper estimate of the packed bytes of a row of `size` elements; 0: unknown.

@@ -29,8 +29,7 @@ void AddNeeded(const Definitions& definitions, std::string_view name,
   for (const std::string& input : maker->inputs) AddNeeded(definitions, input, needed);
 }
 
-}  // namespace
-
+/// InvalidArgument, with its place, if a definition is called `pack`.
 Status CheckNoPack(const TensorsPart& part) {
   for (const TensorDefinition& definition : part.definitions) {
     if (definition.name != "pack") continue;
@@ -40,6 +39,8 @@ Status CheckNoPack(const TensorsPart& part) {
   }
   return OkStatus();
 }
+
+}  // namespace
 
 Result<DocumentTensors> PartTensors(const TensorsPart& part,
                                     const std::vector<std::string>& packed) {

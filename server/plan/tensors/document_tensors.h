@@ -23,7 +23,4 @@ struct DocumentTensors {
 Result<DocumentTensors> PartTensors(const TensorsPart& part,
                                     const std::vector<std::string>& packed);
 
-/// InvalidArgument, with its place, if a definition is called `pack`.
-Status CheckNoPack(const TensorsPart& part);
-
 }  // namespace millrace

@@ -28,15 +28,7 @@
 
 namespace millrace {
 
-/// What a source of rows has besides T, `with` and pack.lengths.
-struct PackNeeds {
-  bool documents = false;  // pack.documents
-  bool begins = false;     // pack.begins
-  bool next = false;       // pack.next
-
-  friend bool operator==(const PackNeeds&, const PackNeeds&) = default;
-};
-
+/// What the part asks of the source of rows.
 PackNeeds PackNeedsOf(const TensorsPart& part);
 
 /// The tensors of the source that the consumer's computation of packed rows reads, by the names
