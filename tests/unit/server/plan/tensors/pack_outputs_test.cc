@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/batch/layout/integer_visit.h"
+#include "common/batch/layout/tensor_table.h"
 #include "common/expand/delivery.h"
 #include "common/expand/expand.h"
 #include "common/transport/convert/tensor_program.h"
@@ -255,6 +256,17 @@ TEST_CASE("what follows from pieces is left to the consumer", "[pack][transfer_c
   // A user may want it otherwise.
   CHECK(Travelling("tensors: {x: {cast: pack.position, dtype: int8, at: worker}}\noutput: [x]") ==
         Names{"x"});
+}
+
+TEST_CASE("the consumer makes labels of wide elements too, in its own index type",
+          "[pack][transfer_cut]") {
+  const TensorsPart part = PartOf("output: [pack.label]");
+  PackedRowsForm form = FormOf(part);
+  form.elements = DType::kInt64;
+  const auto plan = TensorPlan::Compile(part, test::PackedRowsTensors(form), ExpandSpec{}).value();
+  CHECK(FindTensor(plan->tensors(), "tokens"));
+  const auto delivery = Delivery::Make(plan->tensors(), *plan->consumer(), DType::kInt32).value();
+  CHECK(delivery.Tensors(plan->tensors()).front().dtype == DType::kInt32);
 }
 
 TEST_CASE("without outputs, rows are delivered as their source has them", "[pack]") {
