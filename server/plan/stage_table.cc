@@ -11,6 +11,8 @@
 
 #include <fmt/core.h>
 
+#include "server/source/plan_parts.h"
+
 namespace millrace {
 
 // Listed in the order in which they apply.
@@ -102,6 +104,17 @@ StageTable MakeStageTable(const DatasetKinds& kinds) {
       if (own == of_sources.end() || !own->second.contains(name)) unused.push_back(name);
     }
     return unused;
+  };
+  // So plans do not get the defaults of parameters that other sources have.
+  stages.front().compile = [of_sources, compile = stages.front().compile](const Params& params,
+                                                                          PlanParts& parts) {
+    MILLRACE_RETURN_IF_ERROR(compile(params, parts));
+    SourcePart& source = parts.Edit<SourcePart>();
+    const auto own = of_sources.find(source.name);
+    std::erase_if(source.options, [&](const auto& option) {
+      return own == of_sources.end() || !own->second.contains(option.first);
+    });
+    return OkStatus();
   };
   stages.front().own_dataset = OwnDatasets(kinds);
   StageTable table(std::move(stages));

@@ -275,7 +275,7 @@ ExampleDescription PackedSource::Describe(ExampleId id) const {
   }
   description.facts = {{"elements", elements, "elements"},
                        {"pieces", std::uint64_t{pieces->size()}, "pieces"},
-                       {"documents", std::move(documents), "documents"},
+                       {"documents", std::move(documents), {}},
                        {"begins", std::move(begins), {}},
                        {"lengths", std::move(lengths), {}}};
   return description;

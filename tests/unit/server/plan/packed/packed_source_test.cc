@@ -171,6 +171,38 @@ std::shared_ptr<const ListSource> ListOf(ListSource::Options options) {
   return std::make_shared<const ListSource>(std::move(options));
 }
 
+TEST_CASE("documents that are lost for several reasons drop a row for that of its first",
+          "[packed]") {
+  const auto list = ListOf({.lengths = {2, 2, 2, 2}, .lost = {0, 3}});
+  const auto source = Pack(list, Fit(4), {1, 2});
+  REQUIRE(source.ok());
+  const auto batch = Build(**source, {1, 0});
+  REQUIRE(batch.ok());
+  CHECK((*batch)->info().dropped ==
+        std::vector<DroppedExample>{{ExampleId(1), DropReason::kExcluded},
+                                    {ExampleId(0), DropReason::kTooLarge}});
+}
+
+TEST_CASE("selected documents are packed as they lie, also if few are selected", "[packed]") {
+  ListSource::Options options;
+  for (std::uint64_t i = 0; i < 9000; ++i) {
+    options.lengths.push_back(i % (i < 4000 ? 2 : 700) == 0 ? 5 : 3);
+  }
+  PlanParts parts;
+  parts.Edit<PackPart>() = Fit(5);
+  parts.Edit<FilterPart>().where = "long";
+  const auto source = PackDocuments(ListOf(options), parts, {}, *MakeNullLogger());
+  REQUIRE(source.ok());
+  std::uint64_t row = 0;
+  for (std::uint64_t i = 0; i < 9000; ++i) {
+    if (options.lengths[i] != 5) continue;
+    const auto pieces = (*source)->packs()->PiecesOf(ExampleId(row++));
+    REQUIRE(pieces.ok());
+    REQUIRE(*pieces == std::vector<RowPiece>{{ExampleId(i), 0, 5}});
+  }
+  CHECK((*source)->examples() == row);
+}
+
 TEST_CASE("a document is read once for all rows of a batch that have a piece of it", "[packed]") {
   const auto list = ListOf({.lengths = {20, 3, 5, 0, 17}});
   const auto source = Pack(list, Fit(4));
