@@ -225,7 +225,7 @@ TEST_CASE("a dataset may be told its kind, which has to be known", "[options]") 
   texts.datasets["b"] = {{"tree:" + folder, ""}, "config.yaml:5:3"};
   CHECK(ErrorOf(MakeOptions(Role::kServe, texts, SomeHost(), ProductKinds())) ==
         "config.yaml:5:3: dataset b: there is no kind of dataset 'tree': expected one of graph, "
-        "records, "
+        "records, tokens, "
         "coq, python");
 }
 
