@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 /// Number of examples whose lengths are read at once if some of them are not selected.
-constexpr std::uint64_t kReadAtOnce = 4096;
+constexpr std::uint64_t kExamplesAtOnce = 4096;
 /// Examples are read one by one if fewer than one of so many is selected.
 constexpr std::uint64_t kSparse = 8;
 
@@ -57,7 +57,7 @@ void PackedDocuments::ReadSelected(std::uint64_t first, std::span<std::uint64_t>
   std::vector<std::uint64_t> read;
   std::size_t done = 0;
   while (next < end) {
-    read.resize(std::min(kReadAtOnce, end - next));
+    read.resize(std::min(kExamplesAtOnce, end - next));
     ReadColumn(next, read);
     for (const std::uint64_t value : read) {
       const ExampleId example(next++);

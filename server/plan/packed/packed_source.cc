@@ -31,9 +31,9 @@ constexpr std::uint64_t kWindowBytes = std::uint64_t{256} << 20;
 /// Number of rows whose columns are found at once.
 constexpr std::size_t kRowsAtOnce = 1024;
 /// Number of documents whose lengths are read at once.
-constexpr std::uint64_t kLengthsAtOnce = 4096;
+constexpr std::uint64_t kDocumentsRead = 4096;
 /// The key of sources with examples that may be damaged one by one.
-constexpr std::string_view kOnError = "on_error";
+constexpr std::string_view kOnErrorKey = "on_error";
 
 PackOptions OptionsOf(const PackPart& part) {
   PackOptions options;
@@ -100,7 +100,7 @@ NotBuilt FindNotBuilt(const PackedDocuments& documents, std::uint64_t empty,
   if (empty == 0) return found;
   std::vector<std::uint64_t> lengths;
   for (std::uint64_t first = 0; first < documents.documents(); first += lengths.size()) {
-    lengths.resize(std::min(kLengthsAtOnce, documents.documents() - first));
+    lengths.resize(std::min(kDocumentsRead, documents.documents() - first));
     documents.Read(first, lengths);
     for (std::uint64_t i = 0; i < lengths.size(); ++i) {
       if (lengths[i] != 0) continue;
@@ -117,7 +117,7 @@ NotBuilt FindNotBuilt(const PackedDocuments& documents, std::uint64_t empty,
 /// A document that could not be built is in no row, so a job that has to end there never would.
 Status CheckBuilt(const NotBuilt& not_built, const PlanParts& parts) {
   const auto& options = parts.Get<SourcePart>().options;
-  const auto on_error = options.find(kOnError);
+  const auto on_error = options.find(kOnErrorKey);
   const bool ends =
       on_error != options.end() && on_error->second == ParamValue(std::string("fail"));
   if (!ends || !not_built.first) return OkStatus();

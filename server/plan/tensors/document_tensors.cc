@@ -1,33 +1,13 @@
 #include "server/plan/tensors/document_tensors.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 
-#include "common/operations/python_function.h"
+#include "server/plan/tensors/needed_definitions.h"
 
 namespace millrace {
 namespace {
-
-using Definitions = std::map<std::string, const TensorDefinition*, std::less<>>;
-
-/// The definition that makes a tensor; nullptr if the source has it.
-const TensorDefinition* MakerOf(const Definitions& definitions, std::string_view name) {
-  return DefinitionOf(name, [&](std::string_view one) {
-    const auto found = definitions.find(one);
-    return found == definitions.end() ? nullptr : found->second;
-  });
-}
-
-/// Adds the names of all definitions that a tensor needs, its own too.
-void AddNeeded(const Definitions& definitions, std::string_view name,
-               std::set<std::string>& needed) {
-  const TensorDefinition* const maker = MakerOf(definitions, name);
-  if (maker == nullptr || !needed.insert(maker->name).second) return;
-  for (const std::string& input : maker->inputs) AddNeeded(definitions, input, needed);
-}
 
 /// InvalidArgument, with its place, if a definition is called `pack`.
 Status CheckNoPack(const TensorsPart& part) {
@@ -45,14 +25,11 @@ Status CheckNoPack(const TensorsPart& part) {
 Result<DocumentTensors> PartTensors(const TensorsPart& part,
                                     const std::vector<std::string>& packed) {
   MILLRACE_RETURN_IF_ERROR(CheckNoPack(part));
-  Definitions definitions;
-  for (const TensorDefinition& definition : part.definitions) {
-    definitions.emplace(definition.name, &definition);
-  }
+  const NamedDefinitions definitions = DefinitionsOf(part);
   std::set<std::string> of_documents;
   for (const std::string& name : packed) AddNeeded(definitions, name, of_documents);
   // To rows, the packed tensors are tensors of their source.
-  Definitions of_rows = definitions;
+  NamedDefinitions of_rows = definitions;
   for (const std::string& name : packed) {
     const TensorDefinition* const maker = MakerOf(definitions, name);
     if (maker != nullptr) of_rows.erase(maker->name);

@@ -11,24 +11,12 @@
 #include "common/operations/after_steps.h"
 #include "common/operations/pack_names.h"
 #include "common/tensor/tensor_word.h"
+#include "server/plan/tensors/needed_definitions.h"
 
 namespace millrace {
 namespace {
 
-using Definitions = std::map<std::string, const TensorDefinition*, std::less<>>;
-
 bool IsCall(const TensorDefinition& definition) { return definition.operation == kPythonOperation; }
-
-/// Adds the names of all definitions that a tensor needs to `needed`, its own too.
-void AddNeeded(const Definitions& definitions, std::string_view name,
-               std::set<std::string>& needed) {
-  const TensorDefinition* const definition = DefinitionOf(name, [&](std::string_view one) {
-    const auto found = definitions.find(one);
-    return found == definitions.end() ? nullptr : found->second;
-  });
-  if (definition == nullptr || !needed.insert(definition->name).second) return;
-  for (const std::string& input : definition->inputs) AddNeeded(definitions, input, needed);
-}
 
 /// The parameters of a definition that are steps after the operation.
 Params StepsOf(const TensorDefinition& definition) {
@@ -88,10 +76,7 @@ Result<FunctionCalls> FunctionCalls::Find(const TensorsPart& part, const TensorR
   FunctionCalls found;
   found.others_ = part;
   if (std::none_of(part.definitions.begin(), part.definitions.end(), IsCall)) return found;
-  Definitions definitions;
-  for (const TensorDefinition& definition : part.definitions) {
-    definitions.emplace(definition.name, &definition);
-  }
+  const NamedDefinitions definitions = DefinitionsOf(part);
   std::set<std::string> needed;
   const auto need = [&](const std::string& name) { AddNeeded(definitions, name, needed); };
   if (readers.mix || part.outputs) {

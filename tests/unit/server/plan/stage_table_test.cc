@@ -19,7 +19,7 @@ namespace millrace::test {
 TEST_CASE("the stages come in the order in which they apply", "[stage]") {
   std::vector<std::string> names;
   for (const StageType& stage : ProductStages().stages()) names.push_back(stage.name);
-  CHECK(names == std::vector<std::string>{"source", "chunk", "split", "filter", "shuffle",
+  CHECK(names == std::vector<std::string>{"source", "chunk", "split", "filter", "pack", "shuffle",
                                           "closure", "edges", "features", "edge_features",
                                           "targets", "batch", "balance", "cache", "fields",
                                           "exclude"});
