@@ -164,8 +164,7 @@ class IndexStore {
   }
 
  protected:
-  // --- What a kind says
-  // ----------------------------------------------------------------------------
+  // --- What a kind says --------------------------------------------------------------------------
   /// The first bytes of its indexes.
   virtual std::string_view magic() const = 0;
   /// Whether a file of this last component belongs to datasets.
@@ -196,8 +195,7 @@ class IndexStore {
   /// Logs more, after an index was built.
   virtual void ReportMore(const Index& /*index*/) const {}
 
-  // --- What a kind may ask
-  // -------------------------------------------------------------------------
+  // --- What a kind may ask -----------------------------------------------------------------------
   const std::filesystem::path& dir() const { return dir_; }
   const DatasetOpenOptions& options() const { return options_; }
   const DatasetListing& listing() const { return listing_; }

@@ -9,7 +9,8 @@
 namespace millrace::client {
 namespace {
 
-/// A loss shows after 3 s of silence, so steps that are needed until then are asked for before.
+/// A loss shows after 3 s of silence, so steps that are needed until then are asked for before. If
+/// a build takes longer than this, its time counts: workers become free by whole builds.
 constexpr double kReachSeconds = 4;
 /// Before the loop's first step, so many are asked for of each thread, or of each member that has
 /// less than one. Each of a thousand loops that begin at once is told that it has a whole worker.

@@ -14,7 +14,7 @@ ContextTable::ContextTable(const DatasetIndex& index, const NodeLabels& labels,
 
 std::uint64_t ContextTable::Length(Context context) const {
   const std::uint64_t own =
-      context.start == kNone ? 0 : std::uint64_t{index_->definitions()[context.start].depth} + 1;
+      context.start == kNoRef ? 0 : std::uint64_t{index_->definitions()[context.start].depth} + 1;
   return lists_[context.list].length + own;
 }
 
@@ -32,23 +32,23 @@ std::uint32_t ContextTable::FindInList(std::uint32_t list, std::uint32_t file) c
   const std::uint32_t enter = lists_[list].enter;
   const auto after = std::upper_bound(
       first, last, enter, [this](std::uint32_t e, std::uint32_t l) { return e < lists_[l].enter; });
-  if (after == first) return kNone;
+  if (after == first) return kNoRef;
   const std::uint32_t found = *(after - 1);
-  return enter < lists_[found].exit ? found : kNone;
+  return enter < lists_[found].exit ? found : kNoRef;
 }
 
 std::uint32_t ContextTable::Position(std::uint32_t context, std::uint32_t definition) const {
   const auto [list, start] = contexts_[context];
   const std::span<const DefinitionRecord> definitions = index_->definitions();
-  if (start != kNone && IsBefore(definition, start)) {
+  if (start != kNoRef && IsBefore(definition, start)) {
     return static_cast<std::uint32_t>(lists_[list].length + definitions[start].depth -
                                       definitions[definition].depth);
   }
   const std::uint32_t file = definitions[definition].file;
   const std::uint32_t found = FindInList(list, file);
-  if (found == kNone) return kNone;
+  if (found == kNoRef) return kNoRef;
   const std::uint32_t representative = index_->files()[file].representative;
-  if (!IsBefore(definition, representative)) return kNone;
+  if (!IsBefore(definition, representative)) return kNoRef;
   return static_cast<std::uint32_t>(lists_[lists_[found].parent].length +
                                     definitions[representative].depth -
                                     definitions[definition].depth);
@@ -67,7 +67,7 @@ void ContextTable::AppendLabels(Context context, std::vector<std::uint32_t>* out
     }
   }
   std::uint32_t* to = out->data() + begin + lists_[context.list].length;
-  for (std::uint32_t d = context.start; d != kNone; d = index_->definitions()[d].previous) {
+  for (std::uint32_t d = context.start; d != kNoRef; d = index_->definitions()[d].previous) {
     *to++ = labels_->Label(d);
   }
 }

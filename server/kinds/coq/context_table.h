@@ -38,7 +38,7 @@ class ContextTable {
   std::uint32_t Id(std::uint32_t definition) const { return id_of_[definition]; }
   /// Number of definitions in a context.
   std::uint64_t Length(std::uint32_t context) const { return Length(contexts_[context]); }
-  /// The position of a definition in a context, or kNone.
+  /// The position of a definition in a context, or kNoRef.
   std::uint32_t Position(std::uint32_t context, std::uint32_t definition) const;
   /// Appends the node labels of a context, in order.
   void AppendLabels(std::uint32_t context, std::vector<std::uint32_t>* out) const {
@@ -92,7 +92,7 @@ class ContextTable {
   };
   struct Context {
     std::uint32_t list;
-    std::uint32_t start;  // first definition of the own chain, or kNone
+    std::uint32_t start;  // first definition of the own chain, or kNoRef
   };
   class Builder;
 
@@ -101,8 +101,8 @@ class ContextTable {
   std::uint32_t FindInList(std::uint32_t list, std::uint32_t file) const;
   bool IsBefore(std::uint32_t ancestor, std::uint32_t definition) const;
   std::uint64_t LabelOrNone(std::uint32_t definition) const {
-    const std::uint32_t label = definition == kNone ? kNone : labels_->Label(definition);
-    return label == kNone ? 0 : std::uint64_t{label} + 1;
+    const std::uint32_t label = definition == kNoRef ? kNoRef : labels_->Label(definition);
+    return label == kNoRef ? 0 : std::uint64_t{label} + 1;
   }
 
   const DatasetIndex* index_;

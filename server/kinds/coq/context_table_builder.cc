@@ -44,14 +44,14 @@ ContextTable::Builder::Builder(ContextTable* table, std::span<const std::uint32_
     : table_(*table),
       index_(*table->index_),
       definitions_(definitions),
-      list_of_(index_.definitions().size(), kNone),
+      list_of_(index_.definitions().size(), kNoRef),
       chain_hash_(index_.definitions().size(), 0),
       list_hash_{0},
       requirements_(index_.files().size()),
       requirements_known_(index_.files().size(), false),
       seen_(index_.files().size(), 0) {
   table_.lists_.push_back({0, 0, 0, 0, 0});
-  table_.id_of_.assign(index_.definitions().size(), kNone);
+  table_.id_of_.assign(index_.definitions().size(), kNoRef);
 }
 
 void ContextTable::Builder::Run() {
@@ -82,13 +82,13 @@ void ContextTable::Builder::Run() {
 
 std::uint32_t ContextTable::Builder::ListOf(std::uint32_t definition) {
   std::vector<std::uint32_t> chain;
-  for (std::uint32_t d = definition; d != kNone && list_of_[d] == kNone;
+  for (std::uint32_t d = definition; d != kNoRef && list_of_[d] == kNoRef;
        d = index_.definitions()[d].previous) {
     chain.push_back(d);
   }
   for (auto d = chain.rbegin(); d != chain.rend(); ++d) {
     const std::uint32_t previous = index_.definitions()[*d].previous;
-    list_of_[*d] = Extend(previous == kNone ? 0 : list_of_[previous], *d);
+    list_of_[*d] = Extend(previous == kNoRef ? 0 : list_of_[previous], *d);
   }
   return list_of_[definition];
 }
@@ -158,15 +158,15 @@ std::uint32_t ContextTable::Builder::Start(std::uint32_t definition) const {
 }
 
 std::uint64_t ContextTable::Builder::ChainHash(std::uint32_t definition) {
-  if (definition == kNone) return 0;
+  if (definition == kNoRef) return 0;
   std::vector<std::uint32_t> chain;
-  for (std::uint32_t d = definition; d != kNone && chain_hash_[d] == 0;
+  for (std::uint32_t d = definition; d != kNoRef && chain_hash_[d] == 0;
        d = index_.definitions()[d].previous) {
     chain.push_back(d);
   }
   for (auto d = chain.rbegin(); d != chain.rend(); ++d) {
     const std::uint32_t previous = index_.definitions()[*d].previous;
-    const std::uint64_t rest = previous == kNone ? 0 : chain_hash_[previous];
+    const std::uint64_t rest = previous == kNoRef ? 0 : chain_hash_[previous];
     const std::uint64_t first = std::uint64_t{table_.labels_->Label(*d)} + 1;
     chain_hash_[*d] = Add(first, Multiply(kBase, rest));
   }

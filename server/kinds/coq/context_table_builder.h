@@ -40,7 +40,7 @@ class ContextTable::Builder {
   ContextTable& table_;
   const DatasetIndex& index_;
   std::span<const std::uint32_t> definitions_;
-  std::vector<std::uint32_t> list_of_;     // one for each definition; kNone: not yet known
+  std::vector<std::uint32_t> list_of_;     // one for each definition; kNoRef: not yet known
   std::vector<std::uint64_t> chain_hash_;  // one for each definition; 0: not yet known
   std::vector<std::uint64_t> list_hash_;   // one for each list
   std::vector<std::vector<std::uint32_t>> requirements_;  // one for each file

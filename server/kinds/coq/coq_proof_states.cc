@@ -97,10 +97,10 @@ std::int32_t ProofStateSource::LocalPosition(std::span<const NodeRef> context, N
 
 std::int32_t ProofStateSource::GlobalPosition(std::uint32_t definition, NodeRef argument) const {
   const std::uint32_t label = tables_.labels.Find(argument);
-  if (label == NodeLabels::kNoDefinition || label == kNone) return -1;
+  if (label == NodeLabels::kNoDefinition || label == kNoRef) return -1;
   const std::uint32_t position =
       contexts_.Position(contexts_.Id(definition), tables_.labels.Definition(label));
-  return position == kNone ? -1 : static_cast<std::int32_t>(position);
+  return position == kNoRef ? -1 : static_cast<std::int32_t>(position);
 }
 
 bool ProofStateSource::HasNoneArgument(const OutcomeRecord& outcome, const StepRecord& step) const {

@@ -76,7 +76,7 @@ ClosureEnd CoqView::LoadAny(NodeRef node, LoadedNode<CoqView>* loaded) {
 }
 
 ClosureEnd CoqView::NoLabel(NodeRef node, std::uint32_t label) {
-  if (label == kNone) return ClosureEnd::kUnlabelled;
+  if (label == kNoRef) return ClosureEnd::kUnlabelled;
   return Fail(node, "it is no indexed definition");
 }
 

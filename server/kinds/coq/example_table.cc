@@ -12,7 +12,7 @@ template <class Visit>
 void ForEachStep(const DatasetIndex& index, const TacticTable& tactics, std::uint32_t definition,
                  const Visit& visit) {
   for (const StepRecord& step : Sub(index.steps(), index.definitions()[definition].steps)) {
-    if (step.outcomes.count > 0 && tactics.Number(step.tactic) != kNone) visit(step);
+    if (step.outcomes.count > 0 && tactics.Number(step.tactic) != kNoRef) visit(step);
   }
 }
 

@@ -15,7 +15,7 @@ namespace millrace {
 
 class NodeLabels {
  public:
-  /// Find returns this for a node that is not a definition. It returns kNone for a definition
+  /// Find returns this for a node that is not a definition. It returns kNoRef for a definition
   /// without a label.
   static constexpr std::uint32_t kNoDefinition = 0xFFFFFFFE;
 
@@ -32,7 +32,7 @@ class NodeLabels {
   /// Number of definitions that have a label.
   std::uint32_t labelled() const { return labelled_; }
 
-  /// The label of a definition; kNone if it has no label.
+  /// The label of a definition; kNoRef if it has no label.
   std::uint32_t Label(std::uint32_t definition) const {
     return spine_only_ ? SpineLabel(definition) : kNodeClasses + definition;
   }
@@ -41,11 +41,11 @@ class NodeLabels {
     return spine_only_ ? index_->spines()[label - kNodeClasses] : label - kNodeClasses;
   }
 
-  /// The label of the definition at a node; also kNone or kNoDefinition. Takes one probe of a flat
+  /// The label of the definition at a node; also kNoRef or kNoDefinition. Takes one probe of a flat
   /// table. The first call makes the table.
   std::uint32_t Find(NodeRef node) const {
     const std::uint32_t definition = index_->definition_table().Find(node);
-    return definition == kNone ? kNoDefinition : Label(definition);
+    return definition == kNoRef ? kNoDefinition : Label(definition);
   }
   /// Hints that Find will be called with this node soon.
   void Prefetch(NodeRef node) const { index_->definition_table().Prefetch(node); }
@@ -54,7 +54,7 @@ class NodeLabels {
   /// The spines of the files follow each other; each goes from its representative backward.
   std::uint32_t SpineLabel(std::uint32_t definition) const {
     const DefinitionRecord& record = index_->definitions()[definition];
-    if (record.on_spine == 0) return kNone;
+    if (record.on_spine == 0) return kNoRef;
     const FileRecord& file = index_->files()[record.file];
     return kNodeClasses + file.spine.first +
            (index_->definitions()[file.representative].depth - record.depth);

@@ -27,7 +27,7 @@ class TacticTable {
               std::uint32_t required_occurrence);
 
   std::span<const PlanTactic> tactics() const { return tactics_; }
-  /// The plan's number for a tactic of the index; kNone if the plan does not have the tactic.
+  /// The plan's number for a tactic of the index; kNoRef if the plan does not have the tactic.
   std::uint32_t Number(std::uint32_t record) const { return number_of_[record]; }
 
  private:

@@ -18,6 +18,7 @@
 #include "server/kinds/records/record_rows.h"
 #include "server/kinds/records/records_dataset.h"
 #include "server/source/declared_tensors.h"
+#include "server/source/example_columns.h"
 #include "server/source/file_labels.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
@@ -94,15 +95,10 @@ void RecordsSource::ReadColumns(ExampleId first, std::span<const ColumnValues> w
   for (const ColumnValues& column : wanted) {
     if (column.values.empty()) continue;
     if (column.column == 0) {
-      for (std::size_t i = 0; i < column.values.size(); ++i) {
-        column.values[i] = static_cast<std::int64_t>(first.value() + i);
-      }
+      ReadExampleIds(first, column.values);
     } else if (column.column == 1) {
-      std::uint32_t file = index.FileOf(first.value());
-      for (std::size_t i = 0; i < column.values.size(); ++i) {
-        while (first.value() + i >= index.FirstRecord(file + 1)) ++file;
-        column.values[i] = file;
-      }
+      const auto first_of = [&](std::uint32_t file) { return index.FirstRecord(file); };
+      ReadFileNumbers(first, index.FileOf(first.value()), first_of, column.values);
     } else {
       ReadSizes(first, column.values);
     }

@@ -1,4 +1,4 @@
-// What `millrace inspect` prints of a dataset of tokens.
+// The text that `millrace inspect` prints of a dataset of tokens.
 //
 // Free functions; thread-safe.
 #pragma once

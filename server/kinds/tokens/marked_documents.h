@@ -64,7 +64,7 @@ class MarkedDocuments {
   DocumentPlace Find(std::uint64_t document) const;
 
  private:
-  /// Of every document whose number is a multiple of this, the first token is known.
+  /// The first token is known of each document whose number is a multiple of this.
   static constexpr std::uint64_t kStride = 16;
 
   explicit MarkedDocuments(MeasuredValues lengths) : lengths_(std::move(lengths)) {}

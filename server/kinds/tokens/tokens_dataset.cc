@@ -147,7 +147,7 @@ Result<std::shared_ptr<const MarkedDocuments>> TokensDataset::ReadMarked(
     }
     return InvalidArgument("source.tokens." + lengths.status().message());
   }
-  // What was read of a file that lost bytes meanwhile is worthless.
+  // A file may have lost bytes meanwhile: then the lengths mean nothing.
   for (const DamagedFile& damage : Damages()) {
     return DataLoss(fmt::format("dataset {}: {}: {}", dir_.string(), damage.name, damage.what));
   }

@@ -17,6 +17,7 @@
 #include "server/kinds/tokens/tokens_dataset.h"
 #include "server/kinds/tokens/tokens_options.h"
 #include "server/source/declared_tensors.h"
+#include "server/source/example_columns.h"
 #include "server/source/file_labels.h"
 #include "server/source/order_parts.h"
 #include "server/source/plan_parts.h"
@@ -34,7 +35,7 @@ constexpr const char* kLengthColumn = "tokens.length";
 /// The splits of a batch have 32 bits.
 constexpr std::uint64_t kMostTokensOfRow = 0xFFFFFFFF;
 
-/// What a source reads.
+/// The dataset as a source reads it.
 struct TokensView {
   std::shared_ptr<const TokensDataset> dataset;
   std::shared_ptr<const TokenDocuments> documents;
@@ -92,15 +93,10 @@ void TokensSource::ReadColumns(ExampleId first, std::span<const ColumnValues> wa
   for (const ColumnValues& column : wanted) {
     if (column.values.empty()) continue;
     if (column.column == 0) {
-      for (std::size_t i = 0; i < column.values.size(); ++i) {
-        column.values[i] = static_cast<std::int64_t>(first.value() + i);
-      }
+      ReadExampleIds(first, column.values);
     } else if (column.column == 1) {
-      std::uint32_t file = documents.FileOf(first.value());
-      for (std::size_t i = 0; i < column.values.size(); ++i) {
-        while (first.value() + i >= documents.FirstOf(file + 1)) ++file;
-        column.values[i] = file;
-      }
+      const auto first_of = [&](std::uint32_t file) { return documents.FirstOf(file); };
+      ReadFileNumbers(first, documents.FileOf(first.value()), first_of, column.values);
     } else {
       documents.ReadLengths(first.value(), column.values);
     }

@@ -213,7 +213,7 @@ class ContentBuilder {
           graph_.SetChildren(i, {{EdgeLabel::CONSTRUCT_TERM, term}});
       }
     }
-    terms_.SetSelf(kNone);
+    terms_.SetSelf(kNoRef);
   }
 
   void AddInductive(std::uint32_t number, std::uint32_t end, Reference type) {

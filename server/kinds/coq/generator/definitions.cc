@@ -105,7 +105,7 @@ class TableBuilder {
 
   void Finish() {
     table_.representative = tip_;
-    for (std::uint32_t i = tip_; i != kNone; i = table_.all[i].previous) {
+    for (std::uint32_t i = tip_; i != kNoRef; i = table_.all[i].previous) {
       table_.all[i].on_spine = true;
       table_.spine.push_back(i);
     }
@@ -120,7 +120,7 @@ class TableBuilder {
   Random random_;
   const std::uint32_t count_;
   DefinitionTable table_;
-  std::uint32_t tip_ = kNone;  // the latest definition of the global context
+  std::uint32_t tip_ = kNoRef;  // the latest definition of the global context
 };
 
 }  // namespace

@@ -18,20 +18,20 @@ namespace millrace::generator {
 
 enum class DefinitionStatus : std::uint8_t { kOriginal, kDischarged, kSubstituted };
 
-/// One definition. kNone means that there is no such definition.
+/// One definition. kNoRef means that there is no such definition.
 struct Definition {
   DefinitionKind kind = DefinitionKind::kManualConstant;
   DefinitionStatus status = DefinitionStatus::kOriginal;
   bool on_spine = false;
-  std::uint32_t previous = kNone;
-  std::uint32_t cluster = kNone;  // the representative; for a constant, the definition itself
+  std::uint32_t previous = kNoRef;
+  std::uint32_t cluster = kNoRef;  // the representative; for a constant, the definition itself
   /// For a discharged definition: the definition in the section that it comes from.
-  std::uint32_t origin = kNone;
+  std::uint32_t origin = kNoRef;
 };
 
 struct DefinitionTable {
   std::vector<Definition> all;
-  std::uint32_t representative = kNone;
+  std::uint32_t representative = kNoRef;
   std::vector<std::uint32_t> spine;       // oldest first
   std::vector<std::uint32_t> inductives;  // on the spine, with a constructor
 

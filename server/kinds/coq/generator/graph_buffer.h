@@ -34,8 +34,9 @@ struct BufferedNode {
   NodeLabel label;
   std::uint16_t children_count = 0;
   std::uint32_t first_child = 0;
-  /// For a proof state: its number. For a copy: the node whose identity it shares. Otherwise kNone.
-  std::uint32_t value = kNone;
+  /// For a proof state: its number. For a copy: the node whose identity it shares. Otherwise
+  /// kNoRef.
+  std::uint32_t value = kNoRef;
 };
 
 /// Not thread-safe.

@@ -69,7 +69,7 @@ class Writer {
       names.set(i, AsText(outline_.Name(dependencies[i])));
     }
     const DefinitionTable& table = content_.scope.own();
-    dataset.setRepresentative(table.representative == kNone ? node_count_ : table.representative);
+    dataset.setRepresentative(table.representative == kNoRef ? node_count_ : table.representative);
     auto definitions = dataset.initDefinitions(static_cast<capnp::uint>(table.all.size()));
     for (std::uint32_t i = 0; i < table.all.size(); ++i) definitions.set(i, i);
     module_ = outline_.Module(content_.file);
@@ -118,7 +118,7 @@ class Writer {
       case Label::CONST_EMPTY:
         return static_cast<std::int64_t>(Mix(node.label, kGolden));  // the same in all files
       case Label::APP:
-        return static_cast<std::int64_t>(KeyOf(node.value == kNone ? number : node.value));
+        return static_cast<std::int64_t>(KeyOf(node.value == kNoRef ? number : node.value));
       default:
         return static_cast<std::int64_t>(KeyOf(number));
     }
@@ -217,7 +217,7 @@ class Writer {
     AppendVariable(key, &text_);
     text_ += '_' + std::to_string(number);
     builder.setName(AsText(text_));
-    builder.setPrevious(definition.previous == kNone ? node_count_ : definition.previous);
+    builder.setPrevious(definition.previous == kNoRef ? node_count_ : definition.previous);
     WriteRequirements(number, builder);
     switch (definition.status) {
       case DefinitionStatus::kOriginal:

@@ -11,7 +11,7 @@ void ProofWriter::Write(const DefinitionExtra& extra,
     const std::uint32_t number = extra.first_step + i;
     const StepData& step = content_.proofs.steps[number];
     auto builder = list[i];
-    if (step.tactic == kNone) {
+    if (step.tactic == kNoRef) {
       builder.getTactic().setUnknown();
     } else {
       WriteTactic(step.tactic, Mix(key_ + 1, number), builder.getTactic().initKnown());

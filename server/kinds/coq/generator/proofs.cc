@@ -48,7 +48,7 @@ void ProofBuilder::Build(Reference statement, std::uint32_t examples) {
   terms_.SetProofStates(&roots_);
   current_ = FirstState(statement);
   open_.push_back(current_);
-  if (examples == 0) Step(kNone, 1);
+  if (examples == 0) Step(kNoRef, 1);
   const std::uint64_t end = examples_ + examples;
   while (examples_ < end) {
     const auto left = static_cast<std::uint32_t>(end - examples_);
@@ -56,7 +56,7 @@ void ProofBuilder::Build(Reference statement, std::uint32_t examples) {
     const std::uint32_t tactic = random_.HeavyTail(4, 150, outline_.tactics() + 3) - 4;
     const std::uint32_t pick = random_.Below(256);
     if (pick < 8) {
-      Step(kNone, random_.Below(3));
+      Step(kNoRef, random_.Below(3));
     } else if (pick < 11) {
       Step(tactic, 0);
     } else {
@@ -106,7 +106,7 @@ void ProofBuilder::Outcome(std::uint32_t tactic) {
   }
   outcome.first_argument = static_cast<std::uint32_t>(data_.arguments.size());
   outcome.argument_count =
-      tactic == kNone ? random_.Below(2) : ArgumentCount(outline_.seed(), tactic);
+      tactic == kNoRef ? random_.Below(2) : ArgumentCount(outline_.seed(), tactic);
   Arguments(outcome.argument_count, before);
   data_.outcomes.push_back(outcome);
 }

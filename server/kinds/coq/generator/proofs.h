@@ -38,7 +38,7 @@ struct OutcomeData {
 };
 
 struct StepData {
-  std::uint32_t tactic = kNone;  // kNone: unknown
+  std::uint32_t tactic = kNoRef;  // kNoRef: unknown
   std::uint32_t first_outcome = 0;
   std::uint32_t outcome_count = 0;
 };

@@ -49,7 +49,7 @@ Scope::Scope(const Outline& outline, std::uint32_t file)
     if (!late && !tables_[d].spine.empty()) visible_.push_back(d);
   }
   for (std::uint32_t i = 0; i < own().all.size(); ++i) {
-    if (own().all[i].previous != kNone) continue;
+    if (own().all[i].previous != kNoRef) continue;
     for (std::uint16_t d : at_once) requirements_.push_back({i, d});
   }
   std::stable_sort(

@@ -54,7 +54,7 @@ Reference TermBuilder::Term(std::uint32_t size) {
 
 Reference TermBuilder::Bound(bool may_add) {
   Binder& binder = binders_[random_.Below(static_cast<std::uint32_t>(binders_.size()))];
-  if (binder.variable != kNone) return {binder.variable, 0};
+  if (binder.variable != kNoRef) return {binder.variable, 0};
   if (!may_add) return scope_.AnyDefinition(random_);
   // Real files have one node for each variable of a term, not one for each mention.
   binder.variable = graph_.Add(NodeLabel::REL);
@@ -77,7 +77,7 @@ Reference TermBuilder::NewLeaf() {
   const std::uint32_t pick = random_.Below(256);
   if (pick == 0) return Literal();
   if (pick < 150 && !binders_.empty()) return Bound(true);
-  if (pick < 152 && self_ != kNone) {
+  if (pick < 152 && self_ != kNoRef) {
     const std::uint32_t node = graph_.Add(NodeLabel::REL);
     graph_.SetChildren(node, {{EdgeLabel::REL_POINTER, {self_, 0}}});
     return {node, 0};
@@ -110,7 +110,7 @@ Reference TermBuilder::Bind(std::uint32_t size, NodeLabel label, EdgeLabel type,
   const std::uint32_t node = graph_.Add(label);
   const std::uint32_t type_size = random_.LowBelow(size) / 2;
   const Reference type_term = Term(type_size);
-  binders_.push_back({node, kNone});
+  binders_.push_back({node, kNoRef});
   const Reference body_term = Term(size - 1 - type_size);
   binders_.pop_back();
   graph_.SetChildren(node, {{type, type_term}, {body, body_term}});
@@ -122,7 +122,7 @@ Reference TermBuilder::LetIn(std::uint32_t size) {
   const std::uint32_t share = (size - 1) / 3;
   const Reference type = Term(share / 2);
   const Reference value = Term(share);
-  binders_.push_back({node, kNone});
+  binders_.push_back({node, kNoRef});
   const Reference body = Term(size - 1 - share - share / 2);
   binders_.pop_back();
   graph_.SetChildren(node, {{EdgeLabel::LET_IN_TYPE, type},
@@ -173,7 +173,7 @@ Reference TermBuilder::Fix(std::uint32_t size, bool inductive) {
   std::array<std::uint32_t, 2> functions{};
   for (std::uint32_t i = 0; i < count; ++i) {
     functions[i] = graph_.Add(function);
-    binders_.push_back({functions[i], kNone});
+    binders_.push_back({functions[i], kNoRef});
   }
   const std::uint32_t share = (size - 1 - count) / count;
   for (std::uint32_t i = 0; i < count; ++i) {

@@ -45,7 +45,7 @@ class TermBuilder {
 
   struct Binder {
     std::uint32_t node;
-    std::uint32_t variable;  // its REL node; kNone before the first use
+    std::uint32_t variable;  // its REL node; kNoRef before the first use
   };
 
   Reference Term(std::uint32_t size);
@@ -66,7 +66,7 @@ class TermBuilder {
   const std::vector<Reference>* variables_ = nullptr;
   std::uint32_t variable_count_ = 0;
   const std::vector<std::uint32_t>* proof_states_ = nullptr;
-  std::uint32_t self_ = kNone;
+  std::uint32_t self_ = kNoRef;
   std::vector<Binder> binders_;
   std::uint32_t depth_ = 0;
   std::array<Reference, kRecent> recent_;  // the latest subterms of the term under construction

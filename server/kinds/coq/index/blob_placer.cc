@@ -10,7 +10,7 @@ void MoveRecords(const BlobPlace& place, FileBlob& blob) {
   for (DefinitionRecord& d : blob.definitions) {
     d.file = place.file;
     d.name += Narrow(place.first_name + place.first.definitions);
-    if (d.previous != kNone) d.previous += definitions;
+    if (d.previous != kNoRef) d.previous += definitions;
     d.cluster += Narrow(place.first.clusters);
     d.required_files.first += Narrow(place.first.required_files);
     d.steps.first += Narrow(place.first.steps);
@@ -38,7 +38,7 @@ void MoveRecords(const BlobPlace& place, FileBlob& blob) {
   for (std::uint32_t& d : blob.definitions_by_node) d += definitions;
   for (NodeRef& n : blob.context_nodes) n.file = place.dependencies[n.file];
   for (NodeRef& n : blob.arguments) {
-    if (n.file != kNone) n.file = place.dependencies[n.file];
+    if (n.file != kNoRef) n.file = place.dependencies[n.file];
   }
 }
 

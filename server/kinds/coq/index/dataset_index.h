@@ -68,7 +68,7 @@ class DatasetIndex {
   std::span<const std::uint32_t> spines() const { return spines_; }
   std::span<const std::uint32_t> cluster_members() const { return cluster_members_; }
   std::span<const NodeRef> context_nodes() const { return context_nodes_; }
-  /// file == kNone means that the argument could not be resolved.
+  /// file == kNoRef means that the argument could not be resolved.
   std::span<const NodeRef> arguments() const { return arguments_; }
 
   /// One record for each file, and the host on which they are valid (see HostId in

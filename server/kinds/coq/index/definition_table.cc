@@ -18,7 +18,7 @@ DefinitionTable::DefinitionTable(std::span<const FileRecord> files,
 }
 
 bool DefinitionTable::Fill(std::span<const DefinitionRecord> definitions, std::uint64_t capacity) {
-  slots_.assign(capacity, Slot{0, kNone});
+  slots_.assign(capacity, Slot{0, kNoRef});
   step_ = static_cast<std::uint32_t>(std::bit_ceil((std::uint64_t{1} << key_bits_) / capacity + 1));
   for (std::uint32_t d = 0; d < definitions.size(); ++d) {
     const NodeRef node{definitions[d].file, definitions[d].node};
@@ -31,7 +31,7 @@ bool DefinitionTable::Insert(NodeRef node, std::uint32_t definition) {
   const std::uint64_t key = Key(node);
   std::uint32_t rest = Rest(key);
   std::uint64_t slot = Home(key);
-  while (slots_[slot].definition != kNone) {
+  while (slots_[slot].definition != kNoRef) {
     if (rest + step_ < rest) return false;
     rest += step_;
     if (++slot == slots_.size()) slot = 0;

@@ -22,15 +22,15 @@ class DefinitionTable {
   /// Definitions with node numbers that their file does not have are left out.
   DefinitionTable(std::span<const FileRecord> files, std::span<const DefinitionRecord> definitions);
 
-  /// The definition at a node, or kNone. Any node may be asked for.
+  /// The definition at a node, or kNoRef. Any node may be asked for.
   std::uint32_t Find(NodeRef node) const {
-    if (!IsNode(node)) return kNone;
+    if (!IsNode(node)) return kNoRef;
     const std::uint64_t key = Key(node);
     std::uint32_t rest = Rest(key);
     for (std::uint64_t slot = Home(key);;) {
       const Slot& found = slots_[slot];
-      if (found.definition == kNone || found.rest == rest) return found.definition;
-      if (rest + step_ < rest) return kNone;  // no entry is further from its home
+      if (found.definition == kNoRef || found.rest == rest) return found.definition;
+      if (rest + step_ < rest) return kNoRef;  // no entry is further from its home
       rest += step_;
       if (++slot == slots_.size()) slot = 0;
     }
@@ -52,7 +52,7 @@ class DefinitionTable {
 
   struct Slot {
     std::uint32_t rest;
-    std::uint32_t definition;  // kNone: empty
+    std::uint32_t definition;  // kNoRef: empty
   };
 
   bool IsNode(NodeRef node) const {

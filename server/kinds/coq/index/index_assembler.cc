@@ -72,10 +72,10 @@ class Assembler {
   const std::string& NameAt(std::size_t id) const { return dataset_.names[order()[id]]; }
 
   // Finds the number of each file's first record of every kind, and the totals. The index numbers
-  // records with 32 bits. The number kNone stands for no record, so a dataset with too many is
+  // records with 32 bits. The number kNoRef stands for no record, so a dataset with too many is
   // refused.
   Status CountAll() {
-    file_ids_.assign(dataset_.names.size(), kNone);
+    file_ids_.assign(dataset_.names.size(), kNoRef);
     first_.resize(order().size());
     for (std::size_t id = 0; id < order().size(); ++id) {
       const FileSummary& file = FileAt(id);
@@ -89,9 +89,9 @@ class Assembler {
     }
     for (const std::uint64_t count : {all_.definitions + all_.steps + order().size(), all_.outcomes,
                                       all_.required_files, dependency_count_}) {
-      if (count >= kNone) {
+      if (count >= kNoRef) {
         return ResourceExhausted(fmt::format(
-            "the dataset has {} of some record, an index holds at most {}", count, kNone - 1));
+            "the dataset has {} of some record, an index holds at most {}", count, kNoRef - 1));
       }
     }
     return OkStatus();
@@ -197,12 +197,12 @@ class Assembler {
                        .node_count = file.node_count,
                        .edge_count = file.edge_count,
                        .name = static_cast<std::uint32_t>(id),
-                       .representative = kNone,
+                       .representative = kNoRef,
                        .dependencies = ToSlice(dependencies.size(), file.dependencies.size()),
                        .definitions = ToSlice(first.definitions, file.counts.definitions),
                        .spine = ToSlice(first.spine, file.counts.spine),
                        .clusters = ToSlice(first.clusters, file.counts.clusters)});
-      if (file.representative != kNone) {
+      if (file.representative != kNoRef) {
         files.back().representative =
             file.representative + static_cast<std::uint32_t>(first.definitions);
       }

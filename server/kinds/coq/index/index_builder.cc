@@ -75,11 +75,11 @@ class IndexBuilder {
     report_.dataset_bytes = 0;
     for (const std::uint32_t place : dataset_.order) {
       report_.dataset_bytes += listing_.identities[place].size;
-      report_.unchanged_files += places_[place].older != kNone ? 1 : 0;
+      report_.unchanged_files += places_[place].older != kNoRef ? 1 : 0;
     }
     const auto blob_of = [&](std::uint32_t place) -> Result<FileBlob> {
       const Place& from = places_[place];
-      if (from.older != kNone) return reuse_->Blob(from.older);
+      if (from.older != kNoRef) return reuse_->Blob(from.older);
       return spool.Get(from.spooled);
     };
     const Status assembled = AssembleIndex(
@@ -98,13 +98,13 @@ class IndexBuilder {
   // Where a file's blob comes from. A bad file has no source.
   struct Place {
     std::uint64_t spooled = kNoBlob;
-    std::uint32_t older = kNone;  // its number in the older index
+    std::uint32_t older = kNoRef;  // its number in the older index
   };
 
   std::uint32_t Count() const { return static_cast<std::uint32_t>(listing_.names.size()); }
 
   bool IsGood(std::uint32_t place) const {
-    return place < Count() && (places_[place].older != kNone || places_[place].spooled != kNoBlob);
+    return place < Count() && (places_[place].older != kNoRef || places_[place].spooled != kNoBlob);
   }
 
   // If a file has several reasons, only the first is kept.
@@ -213,7 +213,7 @@ class IndexBuilder {
   bool TakeOver(std::uint32_t place, const NameTable& names) {
     if (!reuse_) return false;
     const std::uint32_t older = reuse_->Find(listing_.names[place]);
-    if (older == kNone || !reuse_->IsUnchanged(dir_, older, listing_.identities[place])) {
+    if (older == kNoRef || !reuse_->IsUnchanged(dir_, older, listing_.identities[place])) {
       return false;
     }
     FileSummary& summary = dataset_.summaries[place];
@@ -232,7 +232,7 @@ class IndexBuilder {
     std::vector<std::uint32_t> found;
     for (std::uint32_t f = 0; f < Count(); ++f) {
       const std::uint32_t older = places_[f].older;
-      if (older == kNone) continue;
+      if (older == kNoRef) continue;
       const std::vector<std::uint32_t>& dependencies = dataset_.summaries[f].dependencies;
       for (std::size_t d = 1; d < dependencies.size(); ++d) {
         const std::uint32_t target = dependencies[d];
@@ -252,11 +252,11 @@ class IndexBuilder {
     if (!reuse_) return;
     std::set<std::int64_t> met;
     const auto meet = [&](std::uint32_t place, FileTactic& tactic) {
-      if (!met.insert(tactic.ident).second || tactic.text_step == kNone) return;
+      if (!met.insert(tactic.ident).second || tactic.text_step == kNoRef) return;
       Result<std::string> text = reuse_->ReadBaseText(dir_, tactic.text_step);
       if (!text.ok()) return AddBad(place, text.status().message());
       tactic.base_text = std::move(text).value();
-      tactic.text_step = kNone;
+      tactic.text_step = kNoRef;
     };
     for (const std::uint32_t place : dataset_.order) {
       FileSummary& file = dataset_.summaries[place];

@@ -67,7 +67,7 @@ class Checker {
         return Bad("files", f, "names definitions of other files");
       }
       if (!Holds(index_.spines(), file.spine)) return Bad("files", f, "has no spine there");
-      if (file.representative != kNone && (file.representative >= definitions() ||
+      if (file.representative != kNoRef && (file.representative >= definitions() ||
                                            index_.definitions()[file.representative].file != f)) {
         return Bad("files", f, "has a representative of another file");
       }
@@ -87,17 +87,17 @@ class Checker {
     const auto all = Sub(index_.definitions(), file.definitions);
     // Sorts definitions by `enter`. Each must have its own place, after that of its previous
     // definition.
-    by_enter_.assign(all.size(), kNone);
+    by_enter_.assign(all.size(), kNoRef);
     for (std::uint32_t d = 0; d < all.size(); ++d) {
       const DefinitionRecord& definition = all[d];
       if (definition.file != number || definition.node >= file.node_count) {
         return Bad("definitions", first + d, "is of another file");
       }
-      if (definition.enter >= all.size() || by_enter_[definition.enter] != kNone) {
+      if (definition.enter >= all.size() || by_enter_[definition.enter] != kNoRef) {
         return Bad("definitions", first + d, "has a wrong place in its forest");
       }
       by_enter_[definition.enter] = d;
-      if (definition.previous == kNone) {
+      if (definition.previous == kNoRef) {
         if (definition.depth != 0) return Bad("definitions", first + d, "has a wrong depth");
         continue;
       }
@@ -118,7 +118,7 @@ class Checker {
       if (definition.exit != definition.enter + below_[d]) {
         return Bad("definitions", first + d, "has a wrong end in its forest");
       }
-      if (definition.previous == kNone) continue;
+      if (definition.previous == kNoRef) continue;
       below_[definition.previous - first] += below_[d];
       if (definition.exit > all[definition.previous - first].exit) {
         return Bad("definitions", first + d, "lies outside the one before it");
@@ -131,11 +131,11 @@ class Checker {
   Status CheckSpine(const FileRecord& file, std::size_t f) const {
     std::uint32_t at = file.representative;
     for (const std::uint32_t definition : Sub(index_.spines(), file.spine)) {
-      if (definition != at || at == kNone)
+      if (definition != at || at == kNoRef)
         return Bad("files", f, "has a spine that is not its own");
       at = index_.definitions()[at].previous;
     }
-    return at == kNone ? OkStatus() : Bad("files", f, "has a spine that ends early");
+    return at == kNoRef ? OkStatus() : Bad("files", f, "has a spine that ends early");
   }
 
   Status CheckDefinitions() const {

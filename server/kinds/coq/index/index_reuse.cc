@@ -61,7 +61,7 @@ struct FileSlices {
 IndexReuse::IndexReuse(std::shared_ptr<const DatasetIndex> index)
     : index_(std::move(index)),
       same_host_(index_->host_id() == HostId()),
-      text_files_(index_->tactics().size(), kNone) {
+      text_files_(index_->tactics().size(), kNoRef) {
   for (std::uint32_t f = 0; f < index_->files().size(); ++f) {
     files_.emplace(index_->file_name(f), f);
   }
@@ -69,7 +69,7 @@ IndexReuse::IndexReuse(std::shared_ptr<const DatasetIndex> index)
   for (const bool with_outcome : {true, false}) {
     for (const StepRecord& step : index_->steps()) {
       std::uint32_t& file = text_files_[step.tactic];
-      if (file == kNone && (step.outcomes.count > 0) == with_outcome) {
+      if (file == kNoRef && (step.outcomes.count > 0) == with_outcome) {
         file = index_->definitions()[step.definition].file;
       }
     }
@@ -78,7 +78,7 @@ IndexReuse::IndexReuse(std::shared_ptr<const DatasetIndex> index)
 
 std::uint32_t IndexReuse::Find(std::string_view name) const {
   const auto found = files_.find(name);
-  return found == files_.end() ? kNone : found->second;
+  return found == files_.end() ? kNoRef : found->second;
 }
 
 bool IndexReuse::IsUnchanged(const std::filesystem::path& dir, std::uint32_t file,
@@ -104,7 +104,7 @@ Status IndexReuse::Summarize(std::uint32_t file, const NameTable& names,
   summary.node_count = record.node_count;
   summary.edge_count = record.edge_count;
   summary.representative =
-      record.representative == kNone ? kNone : record.representative - record.definitions.first;
+      record.representative == kNoRef ? kNoRef : record.representative - record.definitions.first;
   for (const std::uint32_t dependency : Sub(index_->dependency_files(), record.dependencies)) {
     const std::string_view name = index_->file_name(dependency);
     const auto found = names.find(name);
@@ -162,7 +162,7 @@ void IndexReuse::SummarizeTactics(std::uint32_t file, FileSummary& summary) cons
       has_outcome.push_back(false);
       if (text_files_[step.tactic] == file) {
         summary.tactics.back().base_text = index_->string(record.base_text);
-        summary.tactics.back().text_step = kNone;
+        summary.tactics.back().text_step = kNoRef;
       }
     }
     const std::uint32_t number = entry->second;
@@ -170,7 +170,7 @@ void IndexReuse::SummarizeTactics(std::uint32_t file, FileSummary& summary) cons
     has_outcome[number] = true;
     summary.tactics_with_outcomes.push_back(number);
     std::uint32_t& text_step = summary.tactics[number].text_step;
-    if (text_step != kNone) text_step = s;
+    if (text_step != kNoRef) text_step = s;
   }
 }
 
@@ -183,7 +183,7 @@ FileBlob IndexReuse::Blob(std::uint32_t file) const {
     dependency_of.try_emplace(dependencies[d], d);
   }
   const auto to_dependency = [&](std::uint32_t& f) {
-    if (f != kNone) f = dependency_of.find(f)->second;
+    if (f != kNoRef) f = dependency_of.find(f)->second;
   };
   std::map<std::uint32_t, std::uint32_t> tactics;
   FileBlob blob;
@@ -196,7 +196,7 @@ FileBlob IndexReuse::Blob(std::uint32_t file) const {
     blob.name_ends.push_back(static_cast<std::uint32_t>(blob.name_bytes.size()));
     d.file = 0;
     d.name = i;
-    if (d.previous != kNone) d.previous -= record.definitions.first;
+    if (d.previous != kNoRef) d.previous -= record.definitions.first;
     d.cluster -= record.clusters.first;
     d.required_files.first -= slices.required_files.first;
     d.steps.first -= slices.steps.first;

@@ -31,7 +31,7 @@ class IndexReuse {
   /// REQUIRES: index->Verify() is ok.
   explicit IndexReuse(std::shared_ptr<const DatasetIndex> index);
 
-  /// The FileId of a name; kNone if the index has no such file.
+  /// The FileId of a name; kNoRef if the index has no such file.
   std::uint32_t Find(std::string_view name) const;
 
   /// Whether the file is the indexed one, judged by size, inode and times. If only inode or times

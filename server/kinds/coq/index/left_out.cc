@@ -28,7 +28,7 @@ std::string Short(const std::string& text) {
 std::string NeedsBad(std::span<const std::string> names,
                      const std::vector<std::uint32_t>& nearer_by_place, std::uint32_t place) {
   std::vector<std::uint32_t> way;
-  for (std::uint32_t p = nearer_by_place[place]; p != kNone; p = nearer_by_place[p]) {
+  for (std::uint32_t p = nearer_by_place[place]; p != kNoRef; p = nearer_by_place[p]) {
     way.push_back(p);
   }
   std::string text = fmt::format("needs {}, which is bad", names[way.back()]);
@@ -53,7 +53,7 @@ std::vector<LeftOutPlace> FindLeftOut(const FileNeeds& files,
   }
   // Searches breadth first, so the first path found leads to the nearest bad file.
   std::vector<bool> left_out(count, false);
-  std::vector<std::uint32_t> nearer(count, kNone);
+  std::vector<std::uint32_t> nearer(count, kNoRef);
   std::deque<std::uint32_t> reached;
   for (const auto& [place, because] : bad) {
     left_out[place] = true;

@@ -7,8 +7,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint32_t kUnknown = kNone;
-constexpr std::uint32_t kOnTheWay = kNone - 1;
+constexpr std::uint32_t kUnknown = kNoRef;
+constexpr std::uint32_t kOnTheWay = kNoRef - 1;
 
 std::uint32_t Size(const std::vector<DefinitionRecord>& v) {
   return static_cast<std::uint32_t>(v.size());
@@ -21,16 +21,16 @@ Status FindDepths(std::vector<DefinitionRecord>& definitions) {
   std::vector<std::uint32_t> way;
   for (std::uint32_t start = 0; start < Size(definitions); ++start) {
     std::uint32_t at = start;
-    while (at != kNone && definitions[at].depth == kUnknown) {
+    while (at != kNoRef && definitions[at].depth == kUnknown) {
       definitions[at].depth = kOnTheWay;
       way.push_back(at);
       at = definitions[at].previous;
     }
-    if (at != kNone && definitions[at].depth == kOnTheWay) {
+    if (at != kNoRef && definitions[at].depth == kOnTheWay) {
       return DataLoss(fmt::format("the `previous` chain of definition node {} comes back to itself",
                                   definitions[at].node));
     }
-    std::uint32_t depth = at == kNone ? 0 : definitions[at].depth + 1;
+    std::uint32_t depth = at == kNoRef ? 0 : definitions[at].depth + 1;
     for (; !way.empty(); way.pop_back()) definitions[way.back()].depth = depth++;
   }
   return OkStatus();
@@ -49,14 +49,14 @@ void NumberForest(std::vector<DefinitionRecord>& definitions) {
   std::vector<std::uint32_t> subtree(n, 1);
   for (std::uint32_t k = n; k-- > 0;) {
     const std::uint32_t d = by_depth[k];
-    if (definitions[d].previous != kNone) subtree[definitions[d].previous] += subtree[d];
+    if (definitions[d].previous != kNoRef) subtree[definitions[d].previous] += subtree[d];
   }
   std::vector<std::uint32_t> next_child(n);
   std::uint32_t next_root = 0;
   for (const std::uint32_t d : by_depth) {
     DefinitionRecord& definition = definitions[d];
     std::uint32_t& next =
-        definition.previous == kNone ? next_root : next_child[definition.previous];
+        definition.previous == kNoRef ? next_root : next_child[definition.previous];
     definition.enter = next;
     definition.exit = next + subtree[d];
     next = definition.exit;
@@ -75,7 +75,7 @@ Status AddCluster(const std::vector<std::uint32_t>& cluster_of, std::uint32_t r,
   }
   const auto cluster = static_cast<std::uint32_t>(blob.clusters.size());
   const auto first = static_cast<std::uint32_t>(blob.cluster_members.size());
-  for (std::uint32_t m = r; m != kNone && cluster_of[m] == r; m = definitions[m].previous) {
+  for (std::uint32_t m = r; m != kNoRef && cluster_of[m] == r; m = definitions[m].previous) {
     definitions[m].cluster = cluster;
     blob.cluster_members.push_back(m);
   }
@@ -109,7 +109,7 @@ Status LinkDefinitions(const std::vector<std::uint32_t>& cluster_of, std::uint32
   MILLRACE_RETURN_IF_ERROR(FindDepths(blob.definitions));
   NumberForest(blob.definitions);
   MILLRACE_RETURN_IF_ERROR(FindClusters(cluster_of, blob));
-  for (std::uint32_t d = representative; d != kNone; d = blob.definitions[d].previous) {
+  for (std::uint32_t d = representative; d != kNoRef; d = blob.definitions[d].previous) {
     blob.definitions[d].on_spine = 1;
     blob.spine.push_back(d);
   }

@@ -57,7 +57,7 @@ class DefinitionScanner {
     const std::uint32_t representative = graph_.message().root.getRepresentative();
     if (representative != graph_.node_count()) {
       summary_.representative = NumberOf(representative);
-      if (summary_.representative == kNone) {
+      if (summary_.representative == kNoRef) {
         return DataLoss(fmt::format("the file's representative is node {}, which is no definition",
                                     representative));
       }
@@ -70,10 +70,10 @@ class DefinitionScanner {
   }
 
  private:
-  // The number of the definition at a node; kNone if there is none.
+  // The number of the definition at a node; kNoRef if there is none.
   std::uint32_t NumberOf(std::uint32_t node) const {
     const auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node);
-    if (found == nodes_.end() || *found != node) return kNone;
+    if (found == nodes_.end() || *found != node) return kNoRef;
     return blob_.definitions_by_node[static_cast<std::size_t>(found - nodes_.begin())];
   }
 
@@ -86,7 +86,7 @@ class DefinitionScanner {
                       list.size(), nodes_.size()));
     }
     blob_.definitions.resize(nodes_.size());
-    blob_.definitions_by_node.assign(nodes_.size(), kNone);
+    blob_.definitions_by_node.assign(nodes_.size(), kNoRef);
     for (std::uint32_t d = 0; d < list.size(); ++d) {
       const std::uint32_t node = list[d];
       const auto found = std::lower_bound(nodes_.begin(), nodes_.end(), node);
@@ -96,7 +96,7 @@ class DefinitionScanner {
       }
       std::uint32_t& number =
           blob_.definitions_by_node[static_cast<std::size_t>(found - nodes_.begin())];
-      if (number != kNone) {
+      if (number != kNoRef) {
         return DataLoss(fmt::format("the list of definitions names node {} twice", node));
       }
       number = d;
@@ -118,11 +118,11 @@ class DefinitionScanner {
     blob_.name_bytes.insert(blob_.name_bytes.end(), name.begin(), name.end());
     blob_.name_ends.push_back(Count(blob_.name_bytes));
 
-    record.previous = kNone;
+    record.previous = kNoRef;
     const std::uint32_t previous = definition.getPrevious();
     if (previous != graph_.node_count()) {
       record.previous = NumberOf(previous);
-      if (record.previous == kNone) return NoDefinition("`previous`", previous);
+      if (record.previous == kNoRef) return NoDefinition("`previous`", previous);
     }
     MILLRACE_RETURN_IF_ERROR(ReadRequiredFiles(definition, record));
     MILLRACE_RETURN_IF_ERROR(CheckStatus(definition.getStatus()));
@@ -151,7 +151,7 @@ class DefinitionScanner {
       case Definition::Status::ORIGINAL:
         return OkStatus();
       case Definition::Status::DISCHARGED:
-        if (NumberOf(status.getDischarged()) == kNone) {
+        if (NumberOf(status.getDischarged()) == kNoRef) {
           return NoDefinition("`discharged`", status.getDischarged());
         }
         return OkStatus();
@@ -168,7 +168,7 @@ class DefinitionScanner {
     const auto in_cluster = [&](DefinitionKind kind, std::uint32_t node) {
       record.kind = kind;
       cluster_of_[d] = NumberOf(node);
-      if (cluster_of_[d] == kNone) return NoDefinition("its cluster's representative", node);
+      if (cluster_of_[d] == kNoRef) return NoDefinition("its cluster's representative", node);
       return OkStatus();
     };
     switch (definition.which()) {
@@ -281,7 +281,7 @@ class DefinitionScanner {
         blob_.arguments.push_back({term.getDepIndex(), term.getNodeIndex()});
         MILLRACE_RETURN_IF_ERROR(Note(term, "an argument"));
       } else if (argument.isUnresolvable()) {
-        blob_.arguments.push_back({kNone, kNone});
+        blob_.arguments.push_back({kNoRef, kNoRef});
       } else {
         return DataLoss("an argument is of an unknown kind");
       }
@@ -339,7 +339,7 @@ class DefinitionScanner {
   // Numbers and counts in slices have 32 bits.
   Status CheckSizes() {
     bool fits = true;
-    blob_.ForEachArray([&](const auto& array) { fits = fits && array.size() < kNone; });
+    blob_.ForEachArray([&](const auto& array) { fits = fits && array.size() < kNoRef; });
     return fits ? OkStatus() : ResourceExhausted("the file has more than 2^32 - 2 of some record");
   }
 

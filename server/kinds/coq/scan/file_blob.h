@@ -80,7 +80,7 @@ struct FileTactic {
   std::string base_text;
   /// Set if the file's records come from an older index: the step in that index (IndexReuse) from
   /// which the text is to be read if it is needed.
-  std::uint32_t text_step = kNone;
+  std::uint32_t text_step = kNoRef;
 };
 
 /// The data of a file that stay in memory after its scan.
@@ -89,8 +89,8 @@ struct FileSummary {
   Digest128 digest;
   std::uint32_t node_count = 0;
   std::uint32_t edge_count = 0;
-  std::uint32_t representative = kNone;     // a definition of the file
-  std::vector<std::uint32_t> dependencies;  // places in the listing; kNone: not in the dataset
+  std::uint32_t representative = kNoRef;     // a definition of the file
+  std::vector<std::uint32_t> dependencies;  // places in the listing; kNoRef: not in the dataset
   std::vector<FurthestTarget> targets;      // one for each dependency
   std::vector<FileTactic> tactics;          // in the order in which they are met
   std::vector<std::uint32_t> tactics_with_outcomes;  // in the order of their first outcomes

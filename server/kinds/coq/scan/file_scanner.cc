@@ -18,12 +18,12 @@ Status ReadDependencies(GraphFile& graph, const std::string& name, std::uint32_t
   for (const capnp::Text::Reader text : list) {
     const std::string_view dependency(text.begin(), text.size());
     const auto found = names.find(dependency);
-    const std::uint32_t place = found == names.end() ? kNone : found->second;
+    const std::uint32_t place = found == names.end() ? kNoRef : found->second;
     if (summary.dependencies.empty() && place != self) {
       return DataLoss(fmt::format("its first dependency is {:?}, expected the file itself, {:?}",
                                   dependency, name));
     }
-    if (place == kNone) {
+    if (place == kNoRef) {
       return DataLoss(fmt::format("depends on {:?}, which is not in the dataset", dependency));
     }
     if (!summary.dependencies.empty() && place == self) {

@@ -12,7 +12,7 @@
 namespace millrace {
 
 /// Means "none" in every field that holds the number of another record.
-inline constexpr std::uint32_t kNone = 0xFFFFFFFF;
+inline constexpr std::uint32_t kNoRef = 0xFFFFFFFF;
 
 /// A physical node.
 struct NodeRef {
@@ -54,7 +54,7 @@ struct FileRecord {
   std::uint32_t node_count;
   std::uint32_t edge_count;
   std::uint32_t name;            // string number
-  std::uint32_t representative;  // number of a definition, or kNone
+  std::uint32_t representative;  // number of a definition, or kNoRef
   Slice dependencies;            // in dependency_files(); the first is the file itself
   Slice definitions;             // in definitions()
   Slice spine;                   // in spines(): from the representative backward
@@ -76,7 +76,7 @@ struct DefinitionRecord {
   std::uint32_t file;
   std::uint32_t node;
   std::uint32_t name;      // string number
-  std::uint32_t previous;  // number of a definition in the same file, or kNone
+  std::uint32_t previous;  // number of a definition in the same file, or kNoRef
   std::uint32_t cluster;   // number in clusters()
   // Places in the forest of `previous`. For x and y in one file, x is y or an ancestor of y exactly
   // if x.enter <= y.enter && y.enter < x.exit. depth is 0 for a definition without `previous`.

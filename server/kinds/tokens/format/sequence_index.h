@@ -20,10 +20,10 @@ namespace millrace {
 
 /// How every X.idx begins. A folder with such a file is a dataset of tokens.
 inline constexpr std::string_view kSequenceIndexMagic{"MMIDIDX\0\0", 9};
-/// Of the magic, the part that is text.
+/// The part of the magic that is text.
 inline constexpr std::string_view kSequenceIndexMark = kSequenceIndexMagic.substr(0, 7);
 
-/// What X.idx says of X.bin.
+/// The contents of X.bin as X.idx gives them.
 struct SequenceCounts {
   DType dtype = DType::kUint8;
   std::uint64_t sequences = 0;

@@ -138,7 +138,7 @@ class TokensWriter {
     return TokensWriter(path, std::move(file));
   }
 
-  /// What is written next. REQUIRES: Flush is called now and then, and at the end.
+  /// The bytes to write next. REQUIRES: Flush is called now and then, and at the end.
   std::vector<std::byte>& pending() { return pending_; }
   Status Flush() {
     MILLRACE_RETURN_IF_ERROR(WriteAt(file_, pending_, written_).WithContext(path_.string()));

@@ -25,7 +25,7 @@ namespace millrace {
 inline constexpr std::string_view kTokensIndexMagic = "MILLTOK\n";
 inline constexpr std::uint32_t kTokensIndexVersion = 1;
 
-/// What a file is. Indexes have these numbers.
+/// The form of a file. Indexes have these numbers.
 enum class TokensForm : std::uint8_t {
   kSequences = 0,  // X.idx
   kPaired = 1,     // X.bin beside it

@@ -22,20 +22,20 @@ class PlainContexts {
 
   std::vector<std::uint32_t> Of(std::uint32_t definition) {
     std::vector<std::uint32_t> chain;
-    for (std::uint32_t d = definition; d != kNone; d = At(d).previous) chain.push_back(d);
+    for (std::uint32_t d = definition; d != kNoRef; d = At(d).previous) chain.push_back(d);
     files_.clear();
     seen_.clear();
     for (auto d = chain.rbegin(); d != chain.rend(); ++d) AddRequired(*d);
     std::vector<std::uint32_t> context;
     for (const std::uint32_t file : files_) {
-      for (std::uint32_t d = index_.files()[file].representative; d != kNone; d = At(d).previous) {
+      for (std::uint32_t d = index_.files()[file].representative; d != kNoRef; d = At(d).previous) {
         context.push_back(labels_.Label(d));
       }
     }
     const bool of_cluster = At(definition).kind == DefinitionKind::kInductive;
     std::uint32_t d = of_cluster ? index_.clusters()[At(definition).cluster].representative
                                  : At(definition).previous;
-    for (; d != kNone; d = At(d).previous) context.push_back(labels_.Label(d));
+    for (; d != kNoRef; d = At(d).previous) context.push_back(labels_.Label(d));
     return context;
   }
 
@@ -50,7 +50,7 @@ class PlainContexts {
   void AddFile(std::uint32_t file) {
     if (!seen_.insert(file).second) return;
     files_.push_back(file);
-    for (std::uint32_t d = index_.files()[file].representative; d != kNone; d = At(d).previous) {
+    for (std::uint32_t d = index_.files()[file].representative; d != kNoRef; d = At(d).previous) {
       AddRequired(d);
     }
   }
@@ -91,7 +91,7 @@ TEST_CASE("contexts, their numbers and positions are those of the plain evaluati
     const NodeLabels labels(index, spine);
     std::vector<std::uint32_t> definitions;
     for (std::uint32_t d = 0; d < index.definitions().size(); ++d) {
-      if (labels.Label(d) != kNone && *rc::gen::inRange(0, 3) > 0) definitions.push_back(d);
+      if (labels.Label(d) != kNoRef && *rc::gen::inRange(0, 3) > 0) definitions.push_back(d);
     }
     if (*rc::gen::arbitrary<bool>()) std::reverse(definitions.begin(), definitions.end());
     const ContextTable table(index, labels, definitions);
@@ -110,9 +110,9 @@ TEST_CASE("contexts, their numbers and positions are those of the plain evaluati
       RC_ASSERT(got == expected);
       for (std::uint32_t other = 0; other < index.definitions().size(); ++other) {
         const auto at = std::find(expected.begin(), expected.end(), labels.Label(other));
-        const bool in = labels.Label(other) != kNone && at != expected.end();
+        const bool in = labels.Label(other) != kNoRef && at != expected.end();
         RC_ASSERT(table.Position(number, other) ==
-                  (in ? static_cast<std::uint32_t>(at - expected.begin()) : kNone));
+                  (in ? static_cast<std::uint32_t>(at - expected.begin()) : kNoRef));
       }
     }
     RC_ASSERT(table.size() == numbers.size());
@@ -126,7 +126,7 @@ TEST_CASE("the served table gives every context by its own rules", "[context]") 
     const NodeLabels labels(index, *rc::gen::arbitrary<bool>());
     std::vector<std::uint32_t> definitions;
     for (std::uint32_t d = 0; d < index.definitions().size(); ++d) {
-      if (labels.Label(d) != kNone) definitions.push_back(d);
+      if (labels.Label(d) != kNoRef) definitions.push_back(d);
     }
     const ContextTable table(index, labels, definitions);
     using Numbers = std::vector<std::uint64_t>;

@@ -56,7 +56,7 @@ class FakeIndex final : public DatasetIndex {
       definition.file = number;
       definition.node = d;
       definition.kind = from.kind;
-      definition.previous = from.previous ? first + *from.previous : kNone;
+      definition.previous = from.previous ? first + *from.previous : kNoRef;
       definition.depth = from.previous ? definition_records_[definition.previous].depth + 1 : 0;
       definition.required_files = {Size(required_), Size(from.required)};
       required_.insert(required_.end(), from.required.begin(), from.required.end());
@@ -67,9 +67,10 @@ class FakeIndex final : public DatasetIndex {
     NumberForest(first);
     record.node_count = Size(file.definitions);
     record.definitions = {first, Size(file.definitions)};
-    record.representative = file.representative ? first + *file.representative : kNone;
+    record.representative = file.representative ? first + *file.representative : kNoRef;
     record.spine.first = Size(spine_entries_);
-    for (std::uint32_t d = record.representative; d != kNone; d = definition_records_[d].previous) {
+    for (std::uint32_t d = record.representative; d != kNoRef;
+         d = definition_records_[d].previous) {
       spine_entries_.push_back(d);
       definition_records_[d].on_spine = 1;
     }
@@ -90,7 +91,7 @@ class FakeIndex final : public DatasetIndex {
       definition_records_[d].exit = next;
     };
     for (std::uint32_t d = first; d < definition_records_.size(); ++d) {
-      if (definition_records_[d].previous == kNone) visit(d, visit);
+      if (definition_records_[d].previous == kNoRef) visit(d, visit);
     }
   }
 

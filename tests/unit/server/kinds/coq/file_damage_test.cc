@@ -387,7 +387,7 @@ TEST_CASE("an index that is changed in place is damage of the whole dataset", "[
   Touch(index);
   const FileNews news = o.dataset->CheckFiles({});
   REQUIRE(news.damaged.size() == 1);
-  CHECK(news.damaged[0].file == kNone);
+  CHECK(news.damaged[0].file == kNoRef);
   CHECK(news.damaged[0].name == index.string());
   CHECK_THAT(news.damaged[0].what, Contains("was written to") && Contains("section `"));
 }

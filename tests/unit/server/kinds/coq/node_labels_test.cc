@@ -24,10 +24,10 @@ TEST_CASE("labels go along the spine where only spines count, else through the l
   CHECK(spine.size() == 28);
   CHECK(spine.Label(1) == 26);
   CHECK(spine.Label(0) == 27);
-  CHECK(spine.Label(2) == kNone);
+  CHECK(spine.Label(2) == kNoRef);
   CHECK(spine.Definition(26) == 1);
-  CHECK(spine.Find({0, 2}) == kNone);
-  CHECK(spine.Find({1, 0}) == kNone);
+  CHECK(spine.Find({0, 2}) == kNoRef);
+  CHECK(spine.Find({1, 0}) == kNoRef);
 }
 
 }  // namespace

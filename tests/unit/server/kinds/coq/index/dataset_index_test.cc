@@ -133,7 +133,7 @@ TEST_CASE("every link of an index of real data leads to where it should", "[inde
   for (std::uint32_t d = 0; d < definitions.size(); ++d) {
     const DefinitionRecord& definition = definitions[d];
     REQUIRE(index->definition_table().Find({definition.file, definition.node}) == d);
-    if (definition.previous != kNone) {
+    if (definition.previous != kNoRef) {
       const DefinitionRecord& previous = definitions[definition.previous];
       REQUIRE(previous.depth + 1 == definition.depth);
       REQUIRE((previous.enter <= definition.enter && definition.enter < previous.exit));
@@ -198,7 +198,7 @@ TEST_CASE("the records of a file say what the file says", "[index]") {
   const auto arguments =
       Sub(index->arguments(), outcomes[1].first_argument, outcomes[1].argument_count);
   CHECK(std::vector(arguments.begin(), arguments.end()) ==
-        std::vector<NodeRef>{{1, 9}, {0, 1}, {kNone, kNone}});
+        std::vector<NodeRef>{{1, 9}, {0, 1}, {kNoRef, kNoRef}});
   const auto context =
       Sub(index->context_nodes(), outcomes[1].first_context, outcomes[1].context_count);
   CHECK(std::vector(context.begin(), context.end()) == std::vector<NodeRef>{{1, 9}});

@@ -48,11 +48,11 @@ TEST_CASE("a table finds every definition, and nothing at other nodes", "[defini
       RC_ASSERT(table.Find({node.first, node.second}) == definition);
       for (const std::uint32_t other : {node.second - 1, node.second + 1, node.second ^ 0x10000}) {
         if (expected.contains({node.first, other})) continue;
-        RC_ASSERT(table.Find({node.first, other}) == kNone);
+        RC_ASSERT(table.Find({node.first, other}) == kNoRef);
       }
     }
-    RC_ASSERT(table.Find({count, 0}) == kNone);
-    RC_ASSERT(table.Find({kNone, kNone}) == kNone);
+    RC_ASSERT(table.Find({count, 0}) == kNoRef);
+    RC_ASSERT(table.Find({kNoRef, kNoRef}) == kNoRef);
   });
 }
 
@@ -69,8 +69,8 @@ TEST_CASE("a definition that lies at no node of its file is not found", "[defini
   const std::vector<DefinitionRecord> definitions = {At(0, 2), At(0, 3), At(1, 0)};
   const DefinitionTable table(files, definitions);
   CHECK(table.Find({0, 2}) == 0);
-  CHECK(table.Find({0, 3}) == kNone);
-  CHECK(table.Find({1, 0}) == kNone);
+  CHECK(table.Find({0, 3}) == kNoRef);
+  CHECK(table.Find({1, 0}) == kNoRef);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ struct Indexed {
 DefinitionRecord& Follower(EditedIndex& index) {
   DefinitionRecord* found = nullptr;
   for (DefinitionRecord& d : index.definitions_of) {
-    if (d.previous != kNone) found = &d;
+    if (d.previous != kNoRef) found = &d;
   }
   REQUIRE(found != nullptr);
   return *found;
@@ -107,7 +107,7 @@ TEST_CASE("a record that refers to what is not there is named", "[index_check]")
       {"definitions", [](auto& i) { ++i.definitions_of[0].depth; }},
       {"definitions", [](auto& i) { Follower(i).previous = 0; }},
       {"definitions", [](auto& i) { Follower(i).previous = 1u << 30; }},
-      {"definitions", [](auto& i) { Follower(i).previous = kNone; }},
+      {"definitions", [](auto& i) { Follower(i).previous = kNoRef; }},
       {"definitions", [](auto& i) { i.definitions_of[0].cluster = 1u << 30; }},
       {"definitions", [](auto& i) { i.definitions_of[0].kind = static_cast<DefinitionKind>(99); }},
       {"definitions", [](auto& i) { i.definitions_of[0].required_files = {1u << 30, 1}; }},

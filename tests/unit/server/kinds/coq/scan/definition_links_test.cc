@@ -25,14 +25,14 @@ TEST_CASE("intervals of the forest of previous definitions are its ancestors", "
     std::vector<std::uint32_t> cluster_of(count);
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto before = *rc::gen::inRange<std::uint32_t>(0, i + 1);
-      blob.definitions[number[i]].previous = before == i ? kNone : number[before];
+      blob.definitions[number[i]].previous = before == i ? kNoRef : number[before];
       cluster_of[number[i]] = number[i];
     }
     const std::uint32_t representative = number[*rc::gen::inRange<std::uint32_t>(0, count)];
     RC_ASSERT(LinkDefinitions(cluster_of, representative, blob).ok());
     for (std::uint32_t y = 0; y < count; ++y) {
       std::set<std::uint32_t> ancestors;
-      for (std::uint32_t x = y; x != kNone; x = blob.definitions[x].previous) ancestors.insert(x);
+      for (std::uint32_t x = y; x != kNoRef; x = blob.definitions[x].previous) ancestors.insert(x);
       RC_ASSERT(blob.definitions[y].depth + 1 == ancestors.size());
       for (std::uint32_t x = 0; x < count; ++x) {
         const bool inside = blob.definitions[x].enter <= blob.definitions[y].enter &&
@@ -52,7 +52,7 @@ TEST_CASE("a chain of a million definitions needs no stack", "[links]") {
   blob.definitions.resize(kCount);
   std::vector<std::uint32_t> cluster_of(kCount);
   for (std::uint32_t i = 0; i < kCount; ++i) {
-    blob.definitions[i].previous = i + 1 < kCount ? i + 1 : kNone;
+    blob.definitions[i].previous = i + 1 < kCount ? i + 1 : kNoRef;
     cluster_of[i] = i;
   }
   REQUIRE(LinkDefinitions(cluster_of, 0, blob).ok());
