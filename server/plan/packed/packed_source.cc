@@ -221,6 +221,10 @@ class PackedSource final : public SourceDecorator, public DocumentPacks {
   const Source& documents() const override { return source(); }
   const PackSummary& summary() const override { return summary_; }
   Result<std::vector<RowPiece>> PiecesOf(ExampleId row) const override;
+  Result<std::vector<RowPiece>> PiecesIn(std::uint64_t epoch, ExampleId row) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto reader, PackedReader::Make(view_));
+    return reader->KeptPieces(row, epoch);
+  }
   Result<RowsOfDocument> RowsOf(ExampleId document) const override;
   std::uint32_t SplitLabel(ExampleId document) const override {
     return view_.documents->selection().split().Of(source(), document);
