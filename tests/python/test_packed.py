@@ -107,7 +107,7 @@ def test_branches_have_documents_of_their_own(tmp_path, texts):
               "many": {"dataset": "texts", "source": "tokens", "pack": pack},
               "few": {"dataset": "few", "source": "tokens", "pack": pack}},
           "mix": {"weights": {"many": 1, "few": 1}, "epoch": {"of": "many"}}, "batch": {"size": 4},
-          "output": ["tokens"]}
+          "output": ["tokens", "pack.label"]}
     session = millrace.reference(of, {"texts": texts, "few": few})
     first = session.spec.branches[1].first_example
     batch = session.batch_of([first + 1, 0, first])
@@ -117,6 +117,7 @@ def test_branches_have_documents_of_their_own(tmp_path, texts):
     assert told[2]["pieces"] == [{"document": 0, "begin": 0, "length": 5},
                                  {"document": 2, "begin": 0, "length": 7}]
     assert elements_of(told[1]["pieces"]) == batch.row(1)["tokens"].tolist()
+    assert batch.row(2)["pack.label"].tolist() == [1] * 4 + [-100] + [3] * 6 + [-100]
 
 
 def test_rows_are_asked_for_by_their_numbers(texts):

@@ -50,6 +50,7 @@ Result<BranchProgram> BranchProgram::Make(std::shared_ptr<const Source> source, 
     definition.at = RunPlace::kWorker;
   }
   if (read) {
+    part.of_branch = true;
     std::vector<std::string>& outputs = part.outputs.emplace();
     for (const TensorSpec& tensor : program.source_->tensors()) {
       if (read->contains(DottedName(tensor.path))) outputs.push_back(tensor.path);

@@ -135,12 +135,13 @@ class PackCompletion {
     }
     if (!part_.Reads(kPackNext)) return OkStatus();
     const std::string what = fmt::format("there is no tensor '{}'", kPackNext);
-    if (part_.outputs && HasName(*part_.outputs, kPackNext)) {
+    if (!part_.of_branch && part_.outputs && HasName(*part_.outputs, kPackNext)) {
       return InvalidArgument("output: " + what);
     }
     const auto reader =
         std::find_if(part_.definitions.begin(), part_.definitions.end(),
                      [](const TensorDefinition& one) { return HasName(one.inputs, kPackNext); });
+    if (reader == part_.definitions.end()) return OkStatus();
     return InvalidArgument(fmt::format("{}: {}", reader->name, what));
   }
 

@@ -22,7 +22,6 @@ VOCABULARY, SIZE, WIDTH = 50, 64, 16
 PIPELINE = {
     "millrace": 1, "dataset": "texts", "source": "tokens", "shuffle": {"seed": 0},
     "pack": {"tensor": "tokens", "size": SIZE, "method": "fit"}, "batch": {"global_size": 4},
-    "balance": {"by": "pack.squares"},
     "output": ["tokens", "pack.label", "pack.position", "pack.cu_seqlens"],
 }
 
