@@ -57,7 +57,7 @@ Result<std::shared_ptr<const Source>> Pack(std::shared_ptr<const Source> source,
   PlanParts parts;
   parts.Edit<PackPart>() = part;
   parts.Edit<ExcludePart>().examples = std::move(excluded);
-  const PackingOptions options = {.wanted = {true, true, true}, .operations = {}, .threads = 2};
+  const PackingOptions options = {.needs = {true, true, true}, .operations = {}, .threads = 2};
   return PackDocuments(std::move(source), parts, options, *MakeNullLogger());
 }
 
