@@ -63,13 +63,14 @@ class GraphCopy {
           });
         }));
     for (const Roots& roots : all) {
-      MILLRACE_RETURN_IF_ERROR(WriteArray(
-          "roots/" + roots.source, {DType::kInt32, {roots.nodes.size()}}, [&](ArrayWriter& out) {
-            for (const std::uint64_t node : roots.nodes) {
-              MILLRACE_RETURN_IF_ERROR(out.Append(static_cast<std::int32_t>(node)));
-            }
-            return OkStatus();
-          }));
+      const auto append = [&](ArrayWriter& out) {
+        for (const std::uint64_t node : roots.nodes) {
+          MILLRACE_RETURN_IF_ERROR(out.Append(static_cast<std::int32_t>(node)));
+        }
+        return OkStatus();
+      };
+      MILLRACE_RETURN_IF_ERROR(WriteArray("roots/" + roots.source,
+                                          {DType::kInt32, {roots.nodes.size()}}, append));
     }
     return GraphSealer(dir_, description_).Seal().status();
   }
