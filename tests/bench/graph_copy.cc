@@ -78,14 +78,15 @@ class GraphCopy {
  private:
   Status WriteRows() {
     std::int64_t end = 0;
+    const auto append = [&](ArrayWriter& out) {
+      MILLRACE_RETURN_IF_ERROR(out.Append(end));
+      return ForEachNode(dataset_, numbers_, [&](NodeWord, auto row) {
+        end += static_cast<std::int64_t>(row.size());
+        return out.Append(end);
+      });
+    };
     MILLRACE_RETURN_IF_ERROR(
-        WriteArray("indptr", {DType::kInt64, {description_.nodes + 1}}, [&](ArrayWriter& out) {
-          MILLRACE_RETURN_IF_ERROR(out.Append(end));
-          return ForEachNode(dataset_, numbers_, [&](NodeWord, auto row) {
-            end += static_cast<std::int64_t>(row.size());
-            return out.Append(end);
-          });
-        }));
+        WriteArray("indptr", {DType::kInt64, {description_.nodes + 1}}, append));
     MILLRACE_RETURN_IF_ERROR(WriteEdges("indices", DType::kInt32, [](const Edge& edge) {
       return static_cast<std::int32_t>(edge.target);
     }));
