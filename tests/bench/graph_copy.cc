@@ -63,13 +63,14 @@ class GraphCopy {
           });
         }));
     for (const Roots& roots : all) {
-      MILLRACE_RETURN_IF_ERROR(WriteArray(
-          "roots/" + roots.source, {DType::kInt32, {roots.nodes.size()}}, [&](ArrayWriter& out) {
-            for (const std::uint64_t node : roots.nodes) {
-              MILLRACE_RETURN_IF_ERROR(out.Append(static_cast<std::int32_t>(node)));
-            }
-            return OkStatus();
-          }));
+      const auto append = [&](ArrayWriter& out) {
+        for (const std::uint64_t node : roots.nodes) {
+          MILLRACE_RETURN_IF_ERROR(out.Append(static_cast<std::int32_t>(node)));
+        }
+        return OkStatus();
+      };
+      MILLRACE_RETURN_IF_ERROR(WriteArray("roots/" + roots.source,
+                                          {DType::kInt32, {roots.nodes.size()}}, append));
     }
     return GraphSealer(dir_, description_).Seal().status();
   }
@@ -77,14 +78,15 @@ class GraphCopy {
  private:
   Status WriteRows() {
     std::int64_t end = 0;
+    const auto append = [&](ArrayWriter& out) {
+      MILLRACE_RETURN_IF_ERROR(out.Append(end));
+      return ForEachNode(dataset_, numbers_, [&](NodeWord, auto row) {
+        end += static_cast<std::int64_t>(row.size());
+        return out.Append(end);
+      });
+    };
     MILLRACE_RETURN_IF_ERROR(
-        WriteArray("indptr", {DType::kInt64, {description_.nodes + 1}}, [&](ArrayWriter& out) {
-          MILLRACE_RETURN_IF_ERROR(out.Append(end));
-          return ForEachNode(dataset_, numbers_, [&](NodeWord, auto row) {
-            end += static_cast<std::int64_t>(row.size());
-            return out.Append(end);
-          });
-        }));
+        WriteArray("indptr", {DType::kInt64, {description_.nodes + 1}}, append));
     MILLRACE_RETURN_IF_ERROR(WriteEdges("indices", DType::kInt32, [](const Edge& edge) {
       return static_cast<std::int32_t>(edge.target);
     }));
