@@ -96,7 +96,9 @@ def test_padded_tensors_of_pieces_are_read_too(connect, texts):
             assert batch["pack.documents"].shape[1] > 1
             for row in range(batch.num_examples):
                 tokens = batch["tokens"].numpy()[row].tolist()
-                elements = elements_of(session.provenance(batch, row)["pieces"])
+                pieces = session.provenance(batch, row)["pieces"]
+                elements = elements_of(pieces)
+                assert sum(piece["length"] for piece in pieces) == len(elements)
                 assert tokens[:len(elements)] == elements and not any(tokens[len(elements):])
 
 
