@@ -311,12 +311,13 @@ TEST_CASE("a row is described with its pieces", "[packed]") {
 
 TEST_CASE("batches of an epoch have the pieces of documents that are not dropped", "[packed]") {
   for (const bool by_parts : {false, true}) {
-    const auto list =
-        ListOf({.lengths = {2, 2, 1, 3, 2}, .lost = {2}, .by_parts = by_parts});
+    const auto list = ListOf({.lengths = {2, 2, 1, 3, 2}, .lost = {2}, .by_parts = by_parts});
     const auto source = Pack(list, Fit(4), {1, 4});
     REQUIRE(source.ok());
     const DocumentPacks& packs = *(*source)->packs();
-    const auto pieces = [&](std::uint64_t row) { return packs.PiecesIn(0, ExampleId(row)).value(); };
+    const auto pieces = [&](std::uint64_t row) {
+      return packs.PiecesIn(0, ExampleId(row)).value();
+    };
     CHECK(pieces(0) == std::vector<RowPiece>{{ExampleId(0), 0, 2}});
     CHECK(pieces(1) == std::vector<RowPiece>{{ExampleId(3), 0, 3}});
     CHECK(pieces(2).empty());
