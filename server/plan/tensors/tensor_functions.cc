@@ -95,6 +95,12 @@ Result<TensorFunctions> TensorFunctions::Open(const TensorsPart& part, const Ten
   return functions;
 }
 
+std::vector<std::string> TensorFunctions::PureOnes() const {
+  std::vector<std::string> names;
+  for (const OpenedCall& opened : pure_) names.push_back(opened.call.tensor);
+  return names;
+}
+
 Result<std::shared_ptr<const Source>> TensorFunctions::AddPure(
     std::shared_ptr<const Source> source) const {
   return Add(pure_, std::move(source));
