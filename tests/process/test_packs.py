@@ -80,7 +80,7 @@ def test_where_and_batch_find_rows_and_the_documents_in_them():
         shown = [int(line.split()[1]) for line in batch.splitlines()[1:-1]]
         check(shown == rows, f"{rows}: {batch}")
         one = offline(c, "where", "--row", rows[-1], "--epochs", "0-1")
-        check(one.startswith(f"row {rows[-1]}, ") and str(long) in one.splitlines()[0], one)
+        check(one.startswith(f"row {rows[-1]}, elements "), one)
         check(len(re.findall(f"packed row {rows[-1]}$", one, re.M)) == 2, one)
         # Digests say where, too.
         for line in c.reference(0, 3):
@@ -99,10 +99,10 @@ def test_where_says_why_a_document_is_in_no_row():
         for example, why in ((lengths.index(7), "filtered"),
                              (next(i for i, length in enumerate(lengths) if length > 64), "above")):
             for command in ("where", "batch"):
-                said = refused(c, command, "--example", example, code=1)
+                said = refused(c, command, "--example", example, code=2)
                 check(f"example {example} is in no row of this pipeline: {why}" in said, said)
-        for option, number, code in (("--example", 600, 1), ("--row", 10 ** 9, 1)):
-            said = refused(c, "where", option, number, code=code)
+        for option, number in (("--example", 600), ("--row", 10 ** 9)):
+            said = refused(c, "where", option, number, code=2)
             check(f"{option} {number}: the pipeline's source has " in said, said)
 
 
@@ -156,7 +156,7 @@ def test_rows_are_delivered_as_they_are_built_alone_in_any_fleet():
         whole = c.consumer(2, epochs=1, job="first")
         whole.expect_success()
         cursor = re.search(r"^cursor (\S+)$", whole.text(), re.M)[1]
-        rest = c.consumer(3, epochs=2, job="rest", extra=["--cursor", cursor])
+        rest = c.consumer(3, epochs=1, job="rest", extra=["--cursor", cursor])
         rest.expect_success()
         check_same(c.delivered(rest.log), c.reference(1, 3))
 

@@ -230,6 +230,8 @@ def a_document_cannot_be_built(run):
         same = c.reference(0, 1, extra=[*drops, "--set", f"exclude.examples={lost}", *local])
         check([line["hash"] for line in same] == [line["hash"] for line in expected],
               "documents that a function drops do not leave rows as excluded ones do")
+        whole = c.reference(0, 1, extra=[*mask_options(-1, drop=True), *local])
+        check([line["hash"] for line in whole] != [line["hash"] for line in expected], "nothing was lost")
         code, error = c.consume(1, job="failing", extra=mask_options(failing, drop=False),
                                 delay=0).expect_error("faulty:mask", f"LookupError: {failing} tokens")
         check(code == 3, f"exit code {code}, expected 3")
