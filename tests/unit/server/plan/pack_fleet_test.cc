@@ -43,7 +43,8 @@ Runs SomeRuns() {
   return runs;
 }
 
-const std::string kPack = "pack: {tensor: run, size: 40, method: fit, window: 16, seed: 3}\n";
+const std::string kPack =
+    "pack: {tensor: run, with: [run.minus], size: 40, method: fit, window: 16, seed: 3}\n";
 const std::string kOutput =
     "output: [run, run.minus, example_id, pack.lengths, pack.documents, pack.begins, pack.label]\n";
 

@@ -145,7 +145,7 @@ TEST_CASE("a plan has the rows that are recorded", "[plan][golden][pack]") {
     const auto plan = plans.MustCompile(
         pack + kBatches +
         "output: [run, run.minus, example_id, pack.lengths, pack.documents, pack.begins, "
-        "pack.next]\n");
+        "pack.label]\n");
     CHECK(plan->source()->examples() == expected["units"].get<std::uint64_t>());
     CHECK(CheckedRows(plans, *plan) == UpTo(plan->source()->examples()));
     std::vector<PlainRow> rows;
