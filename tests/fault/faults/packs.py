@@ -75,7 +75,7 @@ def tokens_are_truncated_while_mapped(run):
         without = ["--set", f"exclude.files=[{file.name}]"]
         c.dispatcher()
         damaged = c.worker(dataset=folder)
-        consumer = c.consume(1, epochs=20, **SLOWLY)
+        consumer = c.consume(1, epochs=5, **SLOWLY)
         excluding = c.consume(1, job="excluding", extra=without, **SLOWLY)
         consumer.wait_for_batches(run.random.randrange(5, 100))
         os.truncate(file, run.random.choice([0, 4096, 4097, run.random.randrange(file.stat().st_size)]))
@@ -92,11 +92,11 @@ def tokens_are_truncated_while_mapped(run):
         c.dispatcher()
         c.worker(dataset=folder)
         c.worker(dataset=good)
-        consumer = c.consume(2, epochs=3, **SLOWLY)
+        consumer = c.consume(2, epochs=2, **SLOWLY)
         consumer.wait_for_batches(20)
         os.truncate(file, run.random.choice([0, 4096]))
         consumer.expect_success()
-        c.expect([consumer], 2, 3, planned=rows(c))
+        c.expect([consumer], 2, 2, planned=rows(c))
 
 
 @fault("74", "`.bin` of a pair renamed over; written in place; another one on one host",
