@@ -269,8 +269,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(PlanScratch& s
   return batch;
 }
 
-Status CompiledPlan::FindRows(PlanScratch& scratch, std::uint64_t epoch,
-                              ExampleRange units) const {
+Status CompiledPlan::FindRows(PlanScratch& scratch, std::uint64_t epoch, ExampleRange units) const {
   const std::uint64_t n = order_.order->units();
   if (units.first > n || units.count > n - units.first) {
     return OutOfRange(fmt::format("places {} to {} of an epoch: it has {} {}", units.first,

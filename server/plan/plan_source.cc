@@ -45,9 +45,9 @@ Digest128 BuildOf(const PlanParts& parts, const TensorsPart& tensors,
   std::string text = operations.ToHex();
   for (const std::string& name : needed) {
     const TensorDefinition& definition = *definitions.at(name);
-    text += fmt::format(
-        "\n{}={}", name,
-        FormatDefinition(definition, *tensors.operations->Find(definition.operation)));
+    text +=
+        fmt::format("\n{}={}", name,
+                    FormatDefinition(definition, *tensors.operations->Find(definition.operation)));
   }
   return Xxh3(text);
 }
@@ -132,12 +132,10 @@ Result<TensorLevels> LevelsOf(const PlanParts& parts,
   }
   std::vector<std::string> packed = {pack.tensor};
   packed.insert(packed.end(), pack.with.begin(), pack.with.end());
-  MILLRACE_ASSIGN_OR_RETURN(DocumentTensors parted,
-                            PartTensors(parts.Get<TensorsPart>(), packed));
-  return TensorLevels{
-      std::move(parted.of_documents),
-      {ColumnsReadBy(parts), std::set<std::string>(packed.begin(), packed.end())},
-      std::move(parted.of_rows)};
+  MILLRACE_ASSIGN_OR_RETURN(DocumentTensors parted, PartTensors(parts.Get<TensorsPart>(), packed));
+  return TensorLevels{std::move(parted.of_documents),
+                      {ColumnsReadBy(parts), std::set<std::string>(packed.begin(), packed.end())},
+                      std::move(parted.of_rows)};
 }
 
 /// Which tensors of pieces something reads. `mix`: as TensorReaders::mix.
@@ -228,12 +226,10 @@ Result<PlanSource> MixOf(std::span<const DrawnDataset> drawn, const PlanParts& p
       return AtKey(*branch.parts, made.status())
           .WithContext(fmt::format("branch {}", branch.branch));
     }
-    mixed.push_back(
-        {branch.branch, branch.id, std::move(made->source), std::move(made->tensors)});
+    mixed.push_back({branch.branch, branch.id, std::move(made->source), std::move(made->tensors)});
   }
-  MILLRACE_ASSIGN_OR_RETURN(
-      SourcePtr source,
-      MakeMixedSource(std::move(mixed), tensors, parts.Get<MixPart>().joint_tables));
+  MILLRACE_ASSIGN_OR_RETURN(SourcePtr source, MakeMixedSource(std::move(mixed), tensors,
+                                                              parts.Get<MixPart>().joint_tables));
   tensors.pack = source->facts().packed;  // of branches the largest size
   MILLRACE_ASSIGN_OR_RETURN(const TensorFunctions functions,
                             TensorFunctions::Open(tensors, {}, *source, {}, services.plugins));

@@ -315,8 +315,8 @@ Result<std::shared_ptr<const Source>> PackDocuments(std::shared_ptr<const Source
   MILLRACE_RETURN_IF_ERROR(RowTensors::Make(*source, part, options.needs, 1).status());
   MILLRACE_ASSIGN_OR_RETURN(PackLayout made, LayoutOf(*view.documents, part, options, logger));
   const auto layout = std::make_shared<const PackLayout>(std::move(made));
-  PackSummary summary = SummaryOf(*view.documents, *layout,
-                                  CountNotBuilt(*view.documents, layout->totals().empty));
+  PackSummary summary =
+      SummaryOf(*view.documents, *layout, CountNotBuilt(*view.documents, layout->totals().empty));
   MILLRACE_RETURN_IF_ERROR(CheckRows(summary, part));
   MILLRACE_ASSIGN_OR_RETURN(view.tensors,
                             RowTensors::Make(*source, part, options.needs, layout->rows()));

@@ -41,8 +41,7 @@ Result<PluginObject> ObjectOf(const FunctionCall& call, const std::vector<Tensor
     identity += fmt::format("{}: {}\n", output.name, TensorTypeText(output.type));
   }
   object.chance.fingerprint = Xxh3(identity).ToHex();
-  object.chance.seed =
-      function.seed ? static_cast<std::uint64_t>(*function.seed) : chance.seed;
+  object.chance.seed = function.seed ? static_cast<std::uint64_t>(*function.seed) : chance.seed;
   object.chance.tensor = chance.branch.empty() ? call.tensor : chance.branch + '.' + call.tensor;
   return object;
 }

@@ -39,7 +39,8 @@ class RunPlans : public NumberPlans {
 /// 150 lengths from 0 to 59, some of them of runs that cannot be built.
 Runs SomeRuns() {
   Runs runs;
-  for (std::int64_t i = 0; i < 150; ++i) runs.push_back(i % 29 == 3 ? kLongestRun + 1 : i * 37 % 60);
+  for (std::int64_t i = 0; i < 150; ++i)
+    runs.push_back(i % 29 == 3 ? kLongestRun + 1 : i * 37 % 60);
   return runs;
 }
 
@@ -226,10 +227,10 @@ TEST_CASE("any documents, with elements around them, give the rows of a plain pa
         begins.push_back(static_cast<std::int64_t>(piece.begin));
         next.push_back(to == document.end() ? -100 : *to);
       }
-      expected.push_back(fmt::format(
-          " run: {} pack.lengths: {} pack.documents: {} pack.begins: {} pack.next: {}",
-          fmt::join(values, " "), fmt::join(of, " "), fmt::join(ids, " "), fmt::join(begins, " "),
-          fmt::join(next, " ")));
+      expected.push_back(
+          fmt::format(" run: {} pack.lengths: {} pack.documents: {} pack.begins: {} pack.next: {}",
+                      fmt::join(values, " "), fmt::join(of, " "), fmt::join(ids, " "),
+                      fmt::join(begins, " "), fmt::join(next, " ")));
     }
     RC_PRE(!expected.empty());
     const char* const above[] = {"split", "cut", "drop"};
@@ -289,8 +290,7 @@ TEST_CASE("documents are excluded from the branch that has them", "[plan][pack][
     CHECK(plans.CompileText(text("", ", exclude: {examples: [3]}", pack)).ok());
     for (const bool in_a : {true, false}) {
       const std::string exclude = ", exclude: {examples: [0, 4]}";
-      const auto plan =
-          plans.CompileText(text(in_a ? exclude : "", in_a ? "" : exclude, pack));
+      const auto plan = plans.CompileText(text(in_a ? exclude : "", in_a ? "" : exclude, pack));
       REQUIRE_FALSE(plan.ok());
       CHECK_THAT(plan.status().message(),
                  StartsWith(in_a ? "branch a: " : "branch b: ") &&
@@ -327,8 +327,7 @@ TEST_CASE("rows of a mix go on from branch to branch, and their tensors are of t
   CHECK((*plan)->source()->facts().packed->size == 9);
   RowTexts texts;
   for (const std::uint64_t id : {0, 1, 2, 3, 4, 5}) {
-    const auto batch =
-        (*plan)->BatchOf(std::vector{ExampleId(id)}, 0, *(*plan)->NewScratch());
+    const auto batch = (*plan)->BatchOf(std::vector{ExampleId(id)}, 0, *(*plan)->NewScratch());
     INFO(id << batch.status().message());
     REQUIRE(batch.ok());
     AddRows(**batch, texts);
@@ -342,9 +341,8 @@ TEST_CASE("rows of a mix go on from branch to branch, and their tensors are of t
   CHECK(texts[0] == " run:" + part(4, 0, 4) + part(3, 0, 3) +
                         " pack.lengths: 4 3 pack.documents: 0 1 pack.begins: 0 0"
                         " pack.next: -100 -100");
-  CHECK(texts[2] ==
-        " run:" + part(7, 0, 7) +
-            " pack.lengths: 7 pack.documents: 3 pack.begins: 0 pack.next: -100");
+  CHECK(texts[2] == " run:" + part(7, 0, 7) +
+                        " pack.lengths: 7 pack.documents: 3 pack.begins: 0 pack.next: -100");
   // In b, documents have 5, 4, 3 and 8 elements.
   CHECK(texts[3] == " run:" + part(4, 0, 4) + " 5" + part(3, 0, 3) +
                         " 5 pack.lengths: 5 4 pack.documents: 0 1 pack.begins: 0 0"

@@ -127,8 +127,7 @@ class FunctionPacks {
  private:
   PluginFixture fixture_;
   TempDir dir_;
-  std::shared_ptr<BuiltExamples> kept_ =
-      std::make_shared<BuiltExamples>(std::uint64_t{16} << 20);
+  std::shared_ptr<BuiltExamples> kept_ = std::make_shared<BuiltExamples>(std::uint64_t{16} << 20);
   std::unique_ptr<PlanLibrary> library_;
 };
 
@@ -176,9 +175,9 @@ std::string_view WhyNone(const Plan& plan, std::uint64_t document) {
 
 TEST_CASE("rows are filled with what a function makes of documents", "[plan][pack][plugin_plan]") {
   FunctionPacks plans;
-  const auto plan = plans.MustCompile(
-      kTokens, "pack: {tensor: twice, size: 10, method: fit}\n" + FunctionText("twice", "tokens") +
-                   "output: [twice, pack.lengths]\n");
+  const auto plan = plans.MustCompile(kTokens, "pack: {tensor: twice, size: 10, method: fit}\n" +
+                                                   FunctionText("twice", "tokens") +
+                                                   "output: [twice, pack.lengths]\n");
   CHECK(RowsOf(*plan, "pack.lengths", "pack.lengths_splits") ==
         std::vector<Values>{{8}, {6, 4}, {10}});
   CHECK(RowsOf(*plan, "twice", "twice_splits") ==
@@ -198,8 +197,9 @@ TEST_CASE("a function without chance alone fills rows, of examples that stay as 
   CHECK_THAT(plans.ErrorOf(kTokens, "pack: {tensor: noise, size: 8, method: fit}\n" +
                                         FunctionText("noise", "tokens")),
              Contains("pack.tensor: ") && Contains("noise"));
-  CHECK_THAT(plans.ErrorOf(kTokens, "pack: {tensor: more, size: 8, method: fit}\n"
-                                    "tensors: {more: {expr: \"tokens + 1\"}}\n"),
+  CHECK_THAT(plans.ErrorOf(kTokens,
+                           "pack: {tensor: more, size: 8, method: fit}\n"
+                           "tensors: {more: {expr: \"tokens + 1\"}}\n"),
              Contains("pack.tensor: the source 'tokens' has no tensor 'more'; expected one of "
                       "tokens"));
   CHECK_THAT(error("{python: 'plugin:Noisy', args: {lengths: [3, 4]}}", "tensor: t"),
@@ -264,8 +264,7 @@ TEST_CASE("a document that a function drops when its row is built leaves the row
                    "output: [tokens, weights, pack.lengths, pack.documents]\n");
   // The lengths of tokens are known without a build, so that document 2 has its place.
   CHECK(DocumentsOf(*plan) == std::vector<Values>{{0, 3}, {1, 2}});
-  CHECK(RowsOf(*plan, "pack.documents", "pack.lengths_splits") ==
-        std::vector<Values>{{0, 3}, {1}});
+  CHECK(RowsOf(*plan, "pack.documents", "pack.lengths_splits") == std::vector<Values>{{0, 3}, {1}});
   CHECK(RowsOf(*plan, "tokens", "tokens_splits") ==
         std::vector<Values>{{40, 41, 42, 43, 20, 21}, {30, 31, 32}});
   CHECK(plan->source()->examples() == 2);
@@ -320,8 +319,8 @@ TEST_CASE("a document of a class that cannot be measured is left out alone",
   FunctionPacks plans;
   const std::string pack = "pack: {tensor: t, with: [mask], size: 6, method: fit}\n";
   const std::string docs = "{python: 'plugin:Docs', args: {lengths: [2, -1, 3, 5, 1]}";
-  CHECK_THAT(plans.ErrorOf(docs + "}", pack), Contains("ValueError: example 1 is empty") &&
-                                                  Contains("exclude: {examples: [1]}"));
+  CHECK_THAT(plans.ErrorOf(docs + "}", pack),
+             Contains("ValueError: example 1 is empty") && Contains("exclude: {examples: [1]}"));
   const auto excludes = plans.MustCompile(docs + "}", pack + "exclude: {examples: [1]}\n");
   const auto drops = plans.MustCompile(docs + ", drop: [ValueError]}", pack);
   for (const auto& plan : {excludes, drops}) {
@@ -379,9 +378,9 @@ TEST_CASE("a tensor of another length than the one it goes with ends the job wit
 
 TEST_CASE("functions read rows, and their labels", "[plan][pack][plugin_plan]") {
   FunctionPacks plans;
-  const auto plan = plans.MustCompile(
-      kTokens, "pack: {tensor: tokens, size: 8, method: fit}\n" +
-                   FunctionText("twice", "pack.label") + "output: [twice]\n");
+  const auto plan =
+      plans.MustCompile(kTokens, "pack: {tensor: tokens, size: 8, method: fit}\n" +
+                                     FunctionText("twice", "pack.label") + "output: [twice]\n");
   CHECK(RowsOf(*plan, "twice", "twice_splits").front() ==
         Values{41, 41, 42, 42, 43, 43, -100, -100, 21, 21, -100, -100});
   const auto noisy =
