@@ -50,8 +50,8 @@ Result<BranchProgram> BranchProgram::Make(std::shared_ptr<const Source> source, 
     definition.at = RunPlace::kWorker;
   }
   if (read) {
-    part.of_branch = true;
     std::vector<std::string>& outputs = part.outputs.emplace();
+    part.read_by_mix = true;
     for (const TensorSpec& tensor : program.source_->tensors()) {
       if (read->contains(DottedName(tensor.path))) outputs.push_back(tensor.path);
     }

@@ -19,7 +19,6 @@
 namespace millrace::test {
 namespace {
 
-using Catch::Contains;
 using Catch::StartsWith;
 using nlohmann::json;
 
@@ -260,22 +259,6 @@ TEST_CASE("documents that cannot be cut into rows are told with their numbers", 
   CHECK_THAT(wrong.status().message(),
              StartsWith("pack.tensor: expected lengths from 0 to 1099511627776, got 1099511627777 "
                         "for example 1"));
-}
-
-TEST_CASE("a document that was not built is told if it has to end the job", "[packed]") {
-  const auto list = ListOf({.lengths = {3, 0, std::nullopt, std::nullopt}});
-  const auto pack = [&](const char* on_error, std::vector<std::uint64_t> excluded) {
-    PlanParts parts;
-    parts.Edit<PackPart>() = Fit(4);
-    parts.Edit<ExcludePart>().examples = std::move(excluded);
-    parts.Edit<SourcePart>().options["on_error"] = std::string(on_error);
-    return PackDocuments(list, parts, {}, *MakeNullLogger()).status();
-  };
-  CHECK(pack("drop", {}).ok());
-  CHECK_THAT(pack("fail", {2}).message(),
-             StartsWith("source.on_error: document 3 could not be built") &&
-                 Contains("`exclude: {examples: [2, 3]}`"));
-  CHECK(pack("fail", {2, 3}).ok());
 }
 
 TEST_CASE("the summary of packed documents counts them all", "[packed]") {
