@@ -30,7 +30,8 @@ class Batch {
   const DeliveredTensor* Find(std::string_view path) const;
   /// The number of examples. Tensors have more rows if graphs are padded (BatchSpec::graph_pad).
   std::size_t examples() const;
-  /// Example ids in row order, dropped examples with their reasons, the epoch and the range.
+  /// Example ids in row order, dropped examples with their reasons, lost pieces, the epoch and the
+  /// range.
   const BatchInfo& info() const;
 
   Position position() const;  // the position of its step

@@ -37,6 +37,7 @@ struct BatchSpec {
   StepOptions steps;                    // number of units, batch sizes, remainder and world size
   ExpandSpec expand;
   DropReasonNames drop_reasons;   // batches have only the numbers of the reasons
+  std::string token_tensor;       // of packed batches: its elements count as tokens; empty: none do
   std::vector<TableSpec> tables;  // what the numbers in batches refer to
   std::uint64_t steps_per_epoch = 0;
   std::uint64_t examples_per_epoch = 0;  // of all units

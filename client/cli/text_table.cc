@@ -1,6 +1,7 @@
 #include "client/cli/text_table.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 
@@ -48,6 +49,12 @@ std::string Period(double seconds) {
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
   return fmt::format("{} h {} min", s / 3600, s / 60 % 60);
+}
+
+void TextTable::TakeAway(std::string_view heading) {
+  const auto found = std::find(rows_[0].begin(), rows_[0].end(), heading);
+  const std::ptrdiff_t column = found - rows_[0].begin();
+  for (auto& row : rows_) row.erase(row.begin() + column);
 }
 
 std::vector<std::string> TextTable::Lines() const {

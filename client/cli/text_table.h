@@ -29,6 +29,8 @@ class TextTable {
   explicit TextTable(std::vector<std::string> heading) { rows_.push_back(std::move(heading)); }
   /// REQUIRES: as many cells as the heading has.
   void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  /// Takes a column away, with its heading. Call it after the last Add. REQUIRES: there is one.
+  void TakeAway(std::string_view heading);
   /// Number of rows, without the heading.
   std::size_t size() const { return rows_.size() - 1; }
 

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "client/session/machine/session_actions.h"
+#include "client/session/run/batch_counts.h"
 #include "client/session/run/batch_rep.h"
 #include "client/session/run/spec_from_proto.h"
 #include "common/epoch/cursor.h"
@@ -58,6 +59,7 @@ Status LocalReader::Attach(const Interrupt& /*interrupt*/) {
     scratch_ = plan_->NewScratch();
   }
   MutexLock lock(mutex_);
+  stats_.drop_reasons = spec_.drop_reasons;
   at_ = admission.start;
   epoch_ = at_.epoch;
   return OkStatus();
@@ -73,10 +75,7 @@ Result<std::optional<Batch>> LocalReader::Next(const Interrupt& /*interrupt*/) {
   MILLRACE_ASSIGN_OR_RETURN(const Batch batch, BatchAtPosition(at));
   MutexLock lock(mutex_);
   at_ = steps_->Next(at);
-  ++stats_.batches;
-  for (std::uint32_t part = 0; part < batch.parts(); ++part) {
-    stats_.examples += batch.Part(part).examples();
-  }
+  stats_.Add(client::CountsOf(*batch.packed(), spec_.token_tensor));
   stats_.bytes += batch.packed()->payload().size();
   return std::optional<Batch>(batch);
 }

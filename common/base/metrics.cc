@@ -69,6 +69,10 @@ const std::vector<MetricSpec>& MetricTable() {
                   "batches that training loops took", {"job"}),
       MakeCounter(kExamplesDelivered, "millrace_examples_delivered_total", kDispatcher,
                   "examples in those batches", {"job"}),
+      MakeCounter(kTokensDelivered, "millrace_tokens_delivered_total", kDispatcher,
+                  "tokens in those batches: of packed rows, or of examples of token datasets; a "
+                  "job with tokens has this series",
+                  {"job"}),
       MakeCounter(kBatchBytes, "millrace_batch_bytes_total", kDispatcher,
                   "packed bytes of those batches", {"job"}),
       MakeCounter(kBatchWireBytes, "millrace_batch_wire_bytes_total", kDispatcher,
@@ -144,6 +148,11 @@ const std::vector<MetricSpec>& MetricTable() {
                   "examples missing in delivered batches, by reason; other: reasons that the plan "
                   "has no name for",
                   {"reason"}),
+      MakeCounter(
+          kPiecesLost, "millrace_pieces_lost_total", kDispatcher,
+          "pieces of packed documents missing in delivered batches, by the reason for which "
+          "their documents are dropped",
+          {"job", "reason"}),
       MakeGauge(kLastProgress, "millrace_last_progress_timestamp_seconds", kDispatcher,
                 "unix time at which a consumer last said that its loop took a batch", {"job"}),
       MakeGauge(kDesiredWorkers, "millrace_desired_workers", kDispatcher,

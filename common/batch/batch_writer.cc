@@ -113,6 +113,7 @@ void BatchWriter::Begin(const Fingerprint& fingerprint, std::uint64_t epoch,
   info_.planned_examples = planned_examples;
   info_.example_ids.clear();
   info_.dropped.clear();
+  info_.lost_pieces.clear();
   info_.bound.reset();
   passes_.clear();
   chunks_.clear();
@@ -188,6 +189,18 @@ void BatchWriter::AddDropped(ExampleId id, DropReason reason) {
   info_.dropped.push_back({id, reason});
 }
 
+void BatchWriter::AddLostPieces(DropReason reason, std::uint64_t pieces) {
+  if (pieces == 0) return;
+  std::vector<LostPieces>& all = info_.lost_pieces;
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [&](const LostPieces& lost) { return lost.reason >= reason; });
+  if (at != all.end() && at->reason == reason) {
+    at->pieces += pieces;
+  } else {
+    all.insert(at, {reason, pieces});
+  }
+}
+
 void BatchWriter::AppendAll(const BatchWriter& other) {
   assert(!info_.expand.merged && columns_.size() == other.columns_.size());
   for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -207,8 +220,8 @@ void BatchWriter::AppendAll(const BatchWriter& other) {
   }
   info_.example_ids.insert(info_.example_ids.end(), other.info_.example_ids.begin(),
                            other.info_.example_ids.end());
-  info_.dropped.insert(info_.dropped.end(), other.info_.dropped.begin(),
-                       other.info_.dropped.end());
+  info_.dropped.insert(info_.dropped.end(), other.info_.dropped.begin(), other.info_.dropped.end());
+  for (const LostPieces& lost : other.info_.lost_pieces) AddLostPieces(lost.reason, lost.pieces);
 }
 
 bool BatchWriter::in_bounds() const {

@@ -121,9 +121,12 @@ class BatchWriter {
   /// this example.
   void EndExample(ExampleId id);
   void AddDropped(ExampleId id, DropReason reason);
+  /// Counts pieces of packed documents that rows of the batch, dropped ones too, lack because their
+  /// documents are dropped for this reason.
+  void AddLostPieces(DropReason reason, std::uint64_t pieces);
   /// Appends all that another writer has since its Begin, as if it had been appended here: rows,
-  /// also late ones, examples and dropped ones. REQUIRES: both have the same tensors, and the same
-  /// ones may be late; batches are not merged.
+  /// also late ones, examples, dropped ones and lost pieces. REQUIRES: both have the same tensors,
+  /// and the same ones may be late; batches are not merged.
   void AppendAll(const BatchWriter& other);
   /// Ends the graph of a merged batch. REQUIRES: batches are merged.
   void EndGraph();

@@ -16,7 +16,10 @@ BatchInfo InfoOf(const PackedBatch& packed, RowRange rows) {
   BatchInfo info = all;
   const auto first = all.example_ids.begin() + static_cast<std::ptrdiff_t>(rows.first);
   info.example_ids.assign(first, first + static_cast<std::ptrdiff_t>(rows.count));
-  if (rows.first > 0) info.dropped.clear();
+  if (rows.first > 0) {
+    info.dropped.clear();
+    info.lost_pieces.clear();
+  }
   info.planned_examples = static_cast<std::uint32_t>(rows.count + info.dropped.size());
   return info;
 }

@@ -71,6 +71,7 @@ PlanFacts MakePlanFacts(const Fingerprint& fingerprint, const Fingerprint& order
     }
   }
   spec.set_source(std::string(source.name()));
+  spec.set_token_tensor(TokenTensorOf(source.facts(), computed));
   for (std::size_t i = 0; i < order.branches.size(); ++i) {
     const BranchFacts& facts = order.branches[i];
     const SourceBranch& from = source.branches()[i];

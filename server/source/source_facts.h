@@ -87,6 +87,8 @@ struct SourceFacts {
   /// The sources that it mixes. Its examples are those of its branches, one branch after another.
   /// Empty: it is no mix.
   std::vector<SourceBranch> branches = {};
+  /// Path of the ragged tensor whose elements count as tokens; empty: examples have no tokens.
+  std::string token_tensor = {};
   /// What a plan's rows are made of, also if only its branches have packs; nullopt: no packs.
   std::optional<PackTensors> packed = std::nullopt;
 

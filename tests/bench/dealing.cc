@@ -113,7 +113,7 @@ class Job {
     arrival.fingerprint = plan_;
     arrival.epoch = arrival.at.epoch;
     arrival.first_example = machine_->steps().Examples(step).first;
-    arrival.planned_examples = arrival.examples = 1;
+    arrival.counts.examples = arrival.planned_examples = 1;
     v1::BatchFragment fragment;
     ToProto(arrival.at, fragment.mutable_at());
     fragment.set_total_bytes(arrival.bytes);

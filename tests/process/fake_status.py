@@ -75,7 +75,7 @@ def fake_status(consumers, jobs=None, workers=None, at=1000.0, decisions=0):
             "step": str(12000 + 40 * i), "steps_per_epoch": "40000",
             "progress": round(0.3 + 0.03 * i, 3), "eta_seconds": 4000 - 100 * i,
             "batches_per_second": 33.6, "bytes_per_second": 6_048_000, "examples_per_second": 17203.2,
-            "dropped": [], "left_out_per_epoch": "12", "pipeline_yaml": "", "variant": "", "error": "",
+            "tokens_per_second": 0.0, "tokens": "0", "pieces_lost": [], "dropped": [], "left_out_per_epoch": "12", "pipeline_yaml": "", "variant": "", "error": "",
             "started_unix_seconds": "1795000000", "ended_unix_seconds": "0", "why": "", "branches": [],
             "owner": "", "desired_workers": desired(4, 6), "outcome": "", "ended_by": ""} for i, name in enumerate(names)],
         "workers": [{

@@ -111,9 +111,10 @@ def read_batch(path):
     behind = struct.unpack_from("<8sII", data, header + payload)
     check(behind == (b"MILLFILE", 1, 0), f"behind the batch: {behind}")
     graphs, dropped, labels = struct.unpack_from("<III", data, 84)
+    losses = data[99]
     offset = 104
     ids = struct.unpack_from(f"<{graphs}Q", data, offset)
-    offset += 8 * graphs + 16 * dropped
+    offset += 8 * graphs + 16 * (dropped + losses)
     found = []
     for _ in range(tensors):
         kind, dtype, _, inner = data[offset:offset + 4]

@@ -43,7 +43,7 @@ void World::OnBatch(std::size_t index, client::StreamId stream, const v1::BatchF
     arrival.first_example = task.range.first;
     // How many examples a whole batch has, only its builder knows.
     const std::uint32_t unit_rows = trainer.state->steps().arithmetic().options().unit_rows;
-    arrival.planned_examples = arrival.examples =
+    arrival.counts.examples = arrival.planned_examples =
         unit_rows == 0 ? task.range.count
                        : task.range.count * static_cast<std::uint32_t>(1 + digest.low % unit_rows);
     const client::Verdict verdict = trainer.state->OnBatchesArrival(stream, arrival, now);

@@ -85,11 +85,15 @@ void PrintSummary(const std::vector<RankReport>& reports) {
   for (const RankReport& report : reports) {
     sum.batches += report.stats.batches;
     sum.examples += report.stats.examples;
+    sum.tokens += report.stats.tokens;
     sum.bytes += report.stats.bytes;
     sum.wire_bytes += report.stats.wire_bytes;
     sum.in_place += report.stats.in_place;
     if (report.attached) sum.drop_reasons = report.stats.drop_reasons;
-    for (std::size_t i = 0; i < kDropReasons; ++i) sum.dropped[i] += report.stats.dropped[i];
+    for (std::size_t i = 0; i < kDropReasons; ++i) {
+      sum.dropped[i] += report.stats.dropped[i];
+      sum.pieces_lost[i] += report.stats.pieces_lost[i];
+    }
     sum.duplicates += report.stats.duplicates;
     sum.duplicate_mismatches += report.stats.duplicate_mismatches;
     seconds = std::max(seconds, report.seconds);
@@ -102,6 +106,11 @@ void PrintSummary(const std::vector<RankReport>& reports) {
                           static_cast<double>(sum.examples) * rate,
                           static_cast<double>(sum.bytes) * rate / 1e6)
                   .c_str());
+  if (sum.tokens > 0) {
+    std::printf("%s\n", fmt::format("{} tokens: {:.0f} tokens/s", sum.tokens,
+                                    static_cast<double>(sum.tokens) * rate)
+                            .c_str());
+  }
   if (sum.in_place > 0) {
     std::printf("%s\n", fmt::format("through shared memory: {} batches", sum.in_place).c_str());
   }
@@ -117,6 +126,12 @@ void PrintSummary(const std::vector<RankReport>& reports) {
     std::printf(
         "%s\n",
         fmt::format("dropped as {}: {}", sum.drop_reasons.NameOf(i), sum.dropped[i]).c_str());
+  }
+  for (std::size_t i = 1; i < kDropReasons; ++i) {
+    if (sum.pieces_lost[i] == 0) continue;
+    std::printf("%s\n", fmt::format("pieces of documents lost as {}: {}",
+                                    sum.drop_reasons.NameOf(i), sum.pieces_lost[i])
+                            .c_str());
   }
   if (sum.duplicates > 0) {
     std::printf("%s\n", fmt::format("copies of batches that came again: {}, of them different: {}",

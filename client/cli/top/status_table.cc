@@ -31,11 +31,23 @@ std::string Section(const std::string& title, const TextTable& table) {
 
 std::string Short(const std::string& digest) { return digest.substr(0, 12); }
 
+/// Adds a number of a reason: "3 too_large, 1 excluded".
+void AddCount(std::uint64_t count, const std::string& reason, std::string& text) {
+  text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, reason);
+}
+
 std::string Dropped(const v1::JobStatus& job) {
   std::string text;
   for (const v1::DroppedCount& dropped : job.dropped()) {
-    if (!text.empty()) text += ", ";
-    text += fmt::format("{} {}", dropped.examples(), NameOf(dropped, {}));
+    AddCount(dropped.examples(), NameOf(dropped, {}), text);
+  }
+  return text.empty() ? "0" : text;
+}
+
+std::string PiecesLost(const v1::JobStatus& job) {
+  std::string text;
+  for (const v1::LostPieces& lost : job.pieces_lost()) {
+    AddCount(lost.pieces(), NameOf(lost, {}), text);
   }
   return text.empty() ? "0" : text;
 }
@@ -238,9 +250,16 @@ std::uint64_t EpochOf(const v1::JobStatus& job) {
   return job.state() == "ended" && job.progress() == 1 && next > 0 ? next - 1 : next;
 }
 
+bool HaveTokens(const v1::ServiceStatus& status) {
+  return std::any_of(status.jobs().begin(), status.jobs().end(),
+                     [](const v1::JobStatus& job) { return job.tokens() > 0; });
+}
+
 std::string JobsTable(const v1::ServiceStatus& status) {
+  constexpr const char* kLost = "LOST PIECES";
   TextTable table({"NAME", "STATE", "WORLD", "EPOCH", "STEP", "PROGRESS", "ETA", "BATCHES/S",
-                   "EXAMPLES/S", "MB/S", "DROPPED", "PLAN", "WHY"});
+                   "EXAMPLES/S", kTokensHeading, "MB/S", "DROPPED", kLost, "PLAN", "WHY"});
+  bool any_lost = false;
   for (const v1::JobStatus& job : status.jobs()) {
     table.Add({job.name(), JobStateText(job), fmt::format("{}", job.world_size()),
                fmt::format("{}", EpochOf(job)),
@@ -249,9 +268,13 @@ std::string JobsTable(const v1::ServiceStatus& status) {
                job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-",
                fmt::format("{:.1f}", job.batches_per_second()),
                fmt::format("{:.0f}", job.examples_per_second()),
-               fmt::format("{:.1f}", job.bytes_per_second() / 1e6), Dropped(job),
+               job.tokens() > 0 ? fmt::format("{:.0f}", job.tokens_per_second()) : "-",
+               fmt::format("{:.1f}", job.bytes_per_second() / 1e6), Dropped(job), PiecesLost(job),
                Short(job.fingerprint()), JobWhyText(job)});
+    any_lost = any_lost || job.pieces_lost_size() > 0;
   }
+  if (!HaveTokens(status)) table.TakeAway(kTokensHeading);
+  if (!any_lost) table.TakeAway(kLost);
   return Section("jobs", table) + DesiredTable(status) + BranchesTable(status);
 }
 

@@ -26,6 +26,9 @@ std::string JobWhyText(const v1::JobStatus& job);
 std::uint64_t EpochOf(const v1::JobStatus& job);
 /// "4/6": 4 workers are present, and 6 are wanted.
 std::string WorkersText(const v1::DesiredWorkers& figure);
+/// The heading of the column with the tokens of jobs. Tables have it if a job has tokens.
+inline constexpr const char* kTokensHeading = "TOKENS/S";
+bool HaveTokens(const v1::ServiceStatus& status);
 /// The datasets of a service in the order of their ids; the message has no order of its own.
 std::map<std::string_view, const v1::DatasetState*> DatasetsById(const v1::ServiceStatus& status);
 /// A dataset's state, in a few words: "ready", how much is indexed, unverified or in memory, or its

@@ -69,7 +69,7 @@ constexpr std::size_t kMostEnded = 8;  // of the jobs that are shown
 
 List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus& now) {
   struct Total {
-    Rate batches, examples, bytes;
+    Rate batches, examples, tokens, bytes;
     std::size_t waiting = 0;
   };
   std::map<std::string, Total> totals;
@@ -82,10 +82,11 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
     if (row.status->replica() != 0) continue;
     add(total.batches, row.batches);
     add(total.examples, row.examples);
+    add(total.tokens, row.tokens);
     add(total.bytes, row.bytes);
   }
   TextTable table({"JOB", "STATE", "RANKS", "EPOCH", "STEP", "DONE", "LEFT", "BATCHES/S",
-                   "EXAMPLES/S", "MB/S", "WAITING", "WORKERS", "WHY"});
+                   "EXAMPLES/S", kTokensHeading, "MB/S", "WAITING", "WORKERS", "WHY"});
   List list;
   std::size_t ended = 0;
   for (const auto& job : now.jobs()) {  // those that have ended come last, the newest first
@@ -96,10 +97,12 @@ List JobList(const std::vector<ConsumerRow>& consumers, const v1::ServiceStatus&
          fmt::format("{}", EpochOf(job)), fmt::format("{}/{}", job.step(), job.steps_per_epoch()),
          fmt::format("{:.1f} %", 100 * job.progress()),
          job.eta_seconds() > 0 ? Period(job.eta_seconds()) : "-", Amount(total.batches),
-         Amount(total.examples), InMegabytes(total.bytes), fmt::format("{}", total.waiting),
+         Amount(total.examples), job.tokens() > 0 ? Amount(total.tokens) : "-",
+         InMegabytes(total.bytes), fmt::format("{}", total.waiting),
          job.has_desired_workers() ? WorkersText(job.desired_workers()) : "-", JobWhyText(job)});
     list.alarms.push_back(!job.error().empty());
   }
+  if (!HaveTokens(now)) table.TakeAway(kTokensHeading);
   list.lines = table.Lines();
   return list;
 }

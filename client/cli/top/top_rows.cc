@@ -227,6 +227,7 @@ std::vector<ConsumerRow> ConsumerRows(const v1::ServiceStatus* before, const v1:
     row.cause = CauseOf(consumer);
     row.batches = difference.PerSecond([](const auto& c) { return c.counters().batches(); });
     row.examples = difference.PerSecond([](const auto& c) { return c.counters().examples(); });
+    row.tokens = difference.PerSecond([](const auto& c) { return c.counters().tokens(); });
     row.bytes = difference.PerSecond([](const auto& c) { return c.counters().bytes(); });
     row.waited = difference.PerSecond([](const auto& c) { return c.waited_seconds(); });
     rows.push_back(row);

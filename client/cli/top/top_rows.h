@@ -59,6 +59,7 @@ struct ConsumerRow {
   WaitCause cause;
   Rate batches;
   Rate examples;
+  Rate tokens;
   Rate bytes;
   Rate waited;
 };

@@ -172,7 +172,9 @@ class Session(OfThisProcess):
 
     def stats(self) -> dict:
         """Counts, and seconds waited by cause, since the session was opened or last went on
-        elsewhere. A closed session still has them."""
+        elsewhere. `tokens` are those of packed rows, or of datasets of tokens; `pieces_lost` counts
+        pieces of packed documents that rows lack, by the reason for which the documents are dropped.
+        A closed session still has the counts."""
         return self.reading.stats()
 
     def report(self) -> str:

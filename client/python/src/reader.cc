@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -27,18 +29,23 @@ nb::dict StatsDict(const SessionStats& stats) {
     const std::string name(WaitCauseName(static_cast<WaitCause>(cause)));
     waited[name.c_str()] = stats.waited_seconds[cause];
   }
-  nb::dict dropped;
-  for (std::size_t reason = 1; reason < kDropReasons; ++reason) {
-    if (stats.dropped[reason] == 0 && stats.drop_reasons.Find(reason).empty()) continue;
-    dropped[stats.drop_reasons.NameOf(reason).c_str()] = stats.dropped[reason];
-  }
+  const auto by_reason = [&](const std::array<std::uint64_t, kDropReasons>& counts) {
+    nb::dict named;
+    for (std::size_t reason = 1; reason < kDropReasons; ++reason) {
+      if (counts[reason] == 0 && stats.drop_reasons.Find(reason).empty()) continue;
+      named[stats.drop_reasons.NameOf(reason).c_str()] = counts[reason];
+    }
+    return named;
+  };
   nb::dict dict;
   dict["batches"] = stats.batches;
   dict["examples"] = stats.examples;
+  dict["tokens"] = stats.tokens;
   dict["bytes"] = stats.bytes;
   dict["wire_bytes"] = stats.wire_bytes;
   dict["in_place"] = stats.in_place;
-  dict["dropped"] = dropped;
+  dict["dropped"] = by_reason(stats.dropped);
+  dict["pieces_lost"] = by_reason(stats.pieces_lost);
   dict["waited_seconds"] = waited;
   dict["device"] = stats.device;
   dict["duplicates"] = stats.duplicates;

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "client/session/machine/stats.h"
 #include "client/session/machine/worker_address.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
@@ -63,8 +64,7 @@ struct Arrival {
   std::uint64_t epoch = 0;
   std::uint64_t first_example = 0;
   std::uint32_t planned_examples = 0;
-  std::uint32_t examples = 0;       // examples that are in the batch
-  std::vector<DropReason> dropped;  // a reason for each planned example that is not
+  BatchCounts counts;
 };
 
 /// The machine's decision about an arrival.

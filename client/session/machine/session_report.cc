@@ -55,6 +55,7 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
   v1::Counters* counters = report.mutable_counters();
   counters->set_batches(counted.batches);
   counters->set_examples(counted.examples);
+  counters->set_tokens(counted.tokens);
   counters->set_bytes(counted.bytes);
   counters->set_duplicates(counted.duplicates);
   counters->set_duplicate_mismatches(counted.duplicate_mismatches);
@@ -70,6 +71,12 @@ v1::Report SessionReport::Make(bool ended, Time now) const {
     v1::DroppedCount* dropped = counters->add_dropped();
     dropped->set_reason(ToProto(static_cast<DropReason>(i)));
     dropped->set_examples(counted.dropped[i]);
+  }
+  for (std::size_t i = 1; i < kDropReasons; ++i) {
+    if (counted.pieces_lost[i] == 0) continue;
+    v1::LostPieces* lost = counters->add_pieces_lost();
+    lost->set_reason(ToProto(static_cast<DropReason>(i)));
+    lost->set_pieces(counted.pieces_lost[i]);
   }
   for (std::size_t i = 1; i < kWaitCauses; ++i) {
     if (counted.waited_seconds[i] == 0) continue;

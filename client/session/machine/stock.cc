@@ -28,9 +28,8 @@ void Stock::OnAdmitted() {
 }
 
 void Stock::Keep(std::uint64_t step, const Arrival& arrival, WorkerId worker) {
-  held_[step] = {
-      arrival.digest,   arrival.bytes, arrival.wire_bytes, arrival.examples, arrival.dropped,
-      arrival.in_place, worker};
+  held_[step] = {arrival.digest, arrival.bytes,    arrival.wire_bytes,
+                 arrival.counts, arrival.in_place, worker};
   if (IsMutant(Mutant::kCopyDeliveredTwice)) next_ = std::min(next_, step);
   held_bytes_ += arrival.bytes;
   largest_bytes_ = std::max(largest_bytes_, arrival.bytes);
@@ -43,14 +42,10 @@ void Stock::Keep(std::uint64_t step, const Arrival& arrival, WorkerId worker) {
 void Stock::Take() {
   const auto it = held_.find(next_);
   const Held& held = it->second;
-  ++taken_.batches;
-  taken_.examples += held.examples;
+  taken_.Add(held.counts);
   taken_.bytes += held.bytes;
   taken_.wire_bytes += held.wire_bytes;
   taken_.in_place += held.in_place ? 1 : 0;
-  for (const DropReason reason : held.dropped) {
-    ++taken_.dropped[std::min<std::size_t>(static_cast<std::size_t>(reason), kDropReasons - 1)];
-  }
   held_bytes_ -= held.bytes;
   past_.push_back({next_, held.digest, held.worker});
   if (past_.size() > kPastKept) past_.pop_front();
@@ -72,10 +67,12 @@ const Stock::Held* Stock::Find(std::uint64_t step) const {
 void Stock::AddTo(SessionStats& stats) const {
   stats.batches = taken_.batches;
   stats.examples = taken_.examples;
+  stats.tokens = taken_.tokens;
   stats.bytes = taken_.bytes;
   stats.wire_bytes = taken_.wire_bytes;
   stats.in_place = taken_.in_place;
   stats.dropped = taken_.dropped;
+  stats.pieces_lost = taken_.pieces_lost;
   stats.drop_reasons = taken_.drop_reasons;
   stats.buffered_batches = held_.size();
   stats.buffered_bytes = held_bytes_;

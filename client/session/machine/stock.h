@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <vector>
 
 #include "client/session/machine/attach.h"
 #include "client/session/machine/session_context.h"
@@ -24,8 +23,7 @@ class Stock {
     Digest128 digest;
     std::uint64_t bytes = 0;
     std::uint64_t wire_bytes = 0;
-    std::uint32_t examples = 0;
-    std::vector<DropReason> dropped;
+    BatchCounts counts;
     bool in_place = false;
     WorkerId worker;
   };

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "client/session/run/batch_counts.h"
 #include "common/transport/convert/compression.h"
 #include "common/transport/wire.h"
 
@@ -130,7 +131,7 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::OnFragment(const IncomingFra
   return Finish(std::move(done));
 }
 
-Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
+Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) const {
   if (const Digest128 got = batch.hash.Finish(); got != batch.digest) {
     return DataLoss(fmt::format("a batch at {} with digest {}, expected {}", batch.at.ToString(),
                                 got.ToHex(), batch.digest.ToHex()));
@@ -156,10 +157,7 @@ Result<std::optional<ReceivedBatch>> BatchReceiver::Finish(UnderWay batch) {
   received.arrival.epoch = info.epoch;
   received.arrival.first_example = info.first_example;
   received.arrival.planned_examples = info.planned_examples;
-  received.arrival.examples = static_cast<std::uint32_t>(received.batch->examples());
-  for (const DroppedExample& dropped : info.dropped) {
-    received.arrival.dropped.push_back(dropped.reason);
-  }
+  received.arrival.counts = CountsOf(*received.batch, token_tensor_);
   return std::optional<ReceivedBatch>(std::move(received));
 }
 

@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "client/session/machine/session_actions.h"
@@ -28,7 +30,9 @@ struct ReceivedBatch {
 
 class BatchReceiver {
  public:
-  explicit BatchReceiver(std::shared_ptr<BufferPool> pool) : pool_(std::move(pool)) {}
+  /// `token_tensor`: as in the plan's spec.
+  explicit BatchReceiver(std::shared_ptr<BufferPool> pool, std::string token_tensor = {})
+      : pool_(std::move(pool)), token_tensor_(std::move(token_tensor)) {}
 
   /// Takes a fragment with data. If it is the last fragment of a wanted batch, returns that batch.
   /// `wanted` counts only at the first fragment of a batch; a batch that is not wanted takes no
@@ -60,9 +64,10 @@ class BatchReceiver {
   /// Fills `to` with the bytes of the batch that a fragment has.
   Status Fill(const IncomingFragment& in, std::span<std::byte> to);
   static Status CheckFollows(const UnderWay& batch, const v1::BatchFragment& fragment);
-  static Result<std::optional<ReceivedBatch>> Finish(UnderWay batch);
+  Result<std::optional<ReceivedBatch>> Finish(UnderWay batch) const;
 
   std::shared_ptr<BufferPool> pool_;
+  std::string token_tensor_;
   std::optional<UnderWay> under_way_;
   Decompressor decompressor_;
   std::vector<std::byte> gathered_;  // a compressed fragment that came in pieces

@@ -61,8 +61,8 @@ class SessionRunner::AttachHandler final : public StreamHandler<v1::AttachRespon
 
 class SessionRunner::BatchesHandler final : public StreamHandler<IncomingFragment> {
  public:
-  BatchesHandler(std::weak_ptr<SessionRunner> runner, StreamId id, std::shared_ptr<BufferPool> pool)
-      : runner_(std::move(runner)), id_(id), receiver_(std::move(pool)) {}
+  BatchesHandler(std::weak_ptr<SessionRunner> runner, StreamId id, client::BatchReceiver receiver)
+      : runner_(std::move(runner)), id_(id), receiver_(std::move(receiver)) {}
 
   void OnMessage(IncomingFragment in) override {
     const std::shared_ptr<SessionRunner> runner = runner_.lock();
@@ -314,10 +314,12 @@ SessionRunner::Opened SessionRunner::Open(const client::Action& action) {
         open->address, std::make_shared<AttachHandler>(weak_from_this(), opened.id));
   } else if (const auto* open_batches = std::get_if<client::OpenBatches>(&action)) {
     opened.id = open_batches->stream;
+    // The action follows a Welcome, so that the spec is written.
+    client::BatchReceiver receiver(pool_, spec_.token_tensor);
     opened.batches = connector_->StreamBatches(
         BatchAddress(open_batches->worker.address, open_batches->worker.host_id,
                      open_batches->worker.unix_socket),
-        std::make_shared<BatchesHandler>(weak_from_this(), opened.id, pool_));
+        std::make_shared<BatchesHandler>(weak_from_this(), opened.id, std::move(receiver)));
   }
   return opened;
 }

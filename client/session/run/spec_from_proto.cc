@@ -64,6 +64,7 @@ Result<AdmittedPlan> PlanFromProto(const Admission& admission, DType index_dtype
     if (travels != from.tensors().end()) delivered.table = travels->table();
   }
   spec.drop_reasons = DropReasonsOf(from);
+  spec.token_tensor = from.token_tensor();
   spec.source = from.source();
   for (const v1::Branch& branch : from.branches()) {
     spec.branches.push_back({branch.name(), branch.dataset(), branch.weight(), branch.examples(),

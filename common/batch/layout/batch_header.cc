@@ -10,7 +10,6 @@
 namespace millrace {
 namespace {
 
-using internal::kBoundOffset;
 using internal::kChecksumBytes;
 using internal::kFixedBytes;
 using internal::kNoTensor;
@@ -99,7 +98,8 @@ std::uint64_t LayOutPayload(std::span<TensorPlace> tensors) {
 }
 
 std::uint64_t HeaderBytes(const BatchInfo& info, std::span<const TensorPlace> tensors) {
-  std::uint64_t bytes = kFixedBytes + 8 * info.example_ids.size() + 16 * info.dropped.size();
+  std::uint64_t bytes = kFixedBytes + 8 * info.example_ids.size() +
+                        16 * (info.dropped.size() + info.lost_pieces.size());
   for (const TensorPlace& tensor : tensors) bytes += RecordBytes(tensor);
   return RoundUp(bytes + kChecksumBytes, kTensorAlignment);
 }
@@ -123,12 +123,16 @@ void EncodeHeader(const BatchInfo& info, std::span<const TensorPlace> tensors,
   writer.Put(static_cast<std::uint8_t>(info.expand.symmetrization));
   writer.Put(static_cast<std::uint8_t>(info.expand.add_self_edges));
   writer.Put(static_cast<std::uint8_t>(info.expand.merged));
-  writer.ZeroUntil(kBoundOffset);
+  writer.Put(static_cast<std::uint8_t>(info.lost_pieces.size()));
   writer.Put(info.bound ? *info.bound + 1 : std::uint32_t{0});
   for (const ExampleId id : info.example_ids) writer.Put(id.value());
   for (const DroppedExample& example : info.dropped) {
     writer.Put(example.id.value());
     writer.Put(static_cast<std::uint64_t>(example.reason));
+  }
+  for (const LostPieces& lost : info.lost_pieces) {
+    writer.Put(static_cast<std::uint64_t>(lost.reason));
+    writer.Put(lost.pieces);
   }
   for (const TensorPlace& place : tensors) PutRecord(writer, tensors, place);
   writer.ZeroUntil(out.size() - kChecksumBytes);

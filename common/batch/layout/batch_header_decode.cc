@@ -14,7 +14,6 @@ namespace millrace {
 namespace {
 
 using internal::kBatchMagic;
-using internal::kBoundOffset;
 using internal::kChecksumBytes;
 using internal::kFixedBytes;
 using internal::kNoTensor;
@@ -239,6 +238,24 @@ void TakeExamples(HeaderReader& reader, std::uint32_t examples, std::uint32_t dr
   }
 }
 
+void TakeLostPieces(HeaderReader& reader, std::uint8_t losses, BatchInfo& info) {
+  std::uint64_t left = kMaxRowPieces * info.planned_examples;
+  std::uint64_t least = 1;  // the smallest reason that may come next
+  for (std::uint8_t i = 0; i < losses && reader.ok(); ++i) {
+    const auto reason =
+        reader.TakeIn<std::uint64_t>("reason of lost pieces", least, kDropReasons - 1);
+    const std::uint64_t offset = reader.at();
+    const auto pieces = reader.Take<std::uint64_t>("number of lost pieces");
+    if (pieces == 0 || pieces > left) {
+      return reader.Fail(offset, "number of lost pieces", fmt::format("1 to {}", left),
+                         fmt::format("{}", pieces));
+    }
+    left -= pieces;
+    least = reason + 1;
+    info.lost_pieces.push_back({static_cast<DropReason>(reason), pieces});
+  }
+}
+
 /// Checks what has to be right before anything else is read. Returns the size of the header.
 Result<std::uint64_t> CheckFrame(std::span<const std::byte> bytes) {
   HeaderReader reader(bytes, bytes.size());
@@ -305,10 +322,12 @@ Result<BatchHeader> DecodeHeader(std::span<const std::byte> bytes) {
       "symmetrization", 0, static_cast<std::uint8_t>(Symmetrization::kBidirectional)));
   info.expand.add_self_edges = reader.TakeIn<std::uint8_t>("self edges", 0, 1) != 0;
   info.expand.merged = reader.TakeIn<std::uint8_t>("merged", 0, 1) != 0;
-  reader.TakeZeros(kBoundOffset, "reserved bytes");
+  const auto losses = reader.TakeIn<std::uint8_t>("number of reasons of lost pieces", 0,
+                                                  std::uint8_t{kDropReasons - 1});
   const auto bound = reader.TakeIn<std::uint32_t>("bound of the class", 0, kMaxClassBound + 1);
   if (bound > 0) info.bound = bound - 1;
   TakeExamples(reader, examples, dropped, info);
+  TakeLostPieces(reader, losses, info);
   MILLRACE_RETURN_IF_ERROR(reader.status());
   MILLRACE_RETURN_IF_ERROR(TakeTensors(reader, tensors, header));
   if (header_bytes != HeaderBytes(info, header.tensors)) {

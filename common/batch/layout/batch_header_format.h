@@ -14,7 +14,6 @@ static_assert(std::endian::native == std::endian::little,
               "batches are little endian and are read in place");
 
 inline constexpr std::string_view kBatchMagic = "MILLBTCH";
-inline constexpr std::uint64_t kBoundOffset = 100;
 inline constexpr std::uint64_t kFixedBytes = 104;       // before the example ids
 inline constexpr std::uint64_t kTensorFixedBytes = 56;  // in a tensor's record, before its extents
 inline constexpr std::uint64_t kChecksumBytes = 8;

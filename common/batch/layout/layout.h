@@ -124,6 +124,17 @@ struct DroppedExample {
   friend bool operator==(const DroppedExample&, const DroppedExample&) = default;
 };
 
+/// No row that documents are packed into has more pieces of them.
+inline constexpr std::uint64_t kMaxRowPieces = std::uint64_t{1} << 20;
+
+/// How many pieces of packed documents the rows of a batch's range lack for one reason: that of
+/// their documents.
+struct LostPieces {
+  DropReason reason = DropReason::kExcluded;
+  std::uint64_t pieces = 0;
+  friend bool operator==(const LostPieces&, const LostPieces&) = default;
+};
+
 /// The description of a batch in its header. It says nothing about the run: no worker, rank
 /// or world size.
 struct BatchInfo {
@@ -134,6 +145,7 @@ struct BatchInfo {
   ExpandSpec expand;
   std::vector<ExampleId> example_ids;   // in row order
   std::vector<DroppedExample> dropped;  // in the order of the range
+  std::vector<LostPieces> lost_pieces;  // by reason, ascending; at least one piece each
   std::optional<std::uint32_t> bound;   // of the class of its examples, if a tensor is padded to it
 
   /// The number of graphs: one for each example, or one for all of them.

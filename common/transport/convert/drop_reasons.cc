@@ -29,6 +29,12 @@ constexpr bool ReasonNumbersAgree() {
 static_assert(ReasonNumbersAgree(), "a DropReason has another number in common.proto");
 static_assert(v1::DropReason_ARRAYSIZE <= kDropReasons, "readers take no number so high");
 
+template <class Count>
+std::string NameOfCount(const Count& count, const DropReasonNames& names) {
+  if (IsDropReasonName(count.name())) return count.name();
+  return names.NameOf(static_cast<std::uint64_t>(count.reason()));
+}
+
 }  // namespace
 
 v1::DropReason ToProto(DropReason reason) { return static_cast<v1::DropReason>(reason); }
@@ -47,8 +53,11 @@ void AddDropReasons(const DropReasonNames& names, v1::Spec& spec) {
 }
 
 std::string NameOf(const v1::DroppedCount& count, const DropReasonNames& names) {
-  if (IsDropReasonName(count.name())) return count.name();
-  return names.NameOf(static_cast<std::uint64_t>(count.reason()));
+  return NameOfCount(count, names);
+}
+
+std::string NameOf(const v1::LostPieces& count, const DropReasonNames& names) {
+  return NameOfCount(count, names);
 }
 
 }  // namespace millrace

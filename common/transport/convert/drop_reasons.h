@@ -20,5 +20,6 @@ void AddDropReasons(const DropReasonNames& names, v1::Spec& spec);
 /// The name of the reason of a count. This is the count's own name, if a dispatcher wrote one into
 /// the status; otherwise `names` gives it.
 std::string NameOf(const v1::DroppedCount& count, const DropReasonNames& names);
+std::string NameOf(const v1::LostPieces& count, const DropReasonNames& names);
 
 }  // namespace millrace

@@ -19,14 +19,32 @@ std::uint64_t More(std::uint64_t before, std::uint64_t now) {
 /// label must have few values.
 constexpr const char* kOtherReason = "other";
 
-std::map<std::string, std::uint64_t> DroppedOf(const v1::Counters& counters,
-                                               const DropReasonNames& names) {
-  std::map<std::string, std::uint64_t> dropped;
-  for (const auto& d : counters.dropped()) {
-    const std::string_view name = names.Find(static_cast<std::uint64_t>(d.reason()));
-    dropped[name.empty() ? kOtherReason : std::string(name)] += d.examples();
+using ByReason = std::map<std::string, std::uint64_t>;
+
+/// Counts by the names of their reasons; `count_of` reads the number of one.
+template <class Counts, class CountOf>
+ByReason Named(const Counts& counts, const DropReasonNames& names, CountOf count_of) {
+  ByReason named;
+  for (const auto& one : counts) {
+    const std::string_view name = names.Find(static_cast<std::uint64_t>(one.reason()));
+    named[name.empty() ? kOtherReason : std::string(name)] += count_of(one);
   }
-  return dropped;
+  return named;
+}
+
+ByReason DroppedOf(const v1::Counters& counters, const DropReasonNames& names) {
+  return Named(counters.dropped(), names, [](const auto& one) { return one.examples(); });
+}
+
+ByReason LostOf(const v1::Counters& counters, const DropReasonNames& names) {
+  return Named(counters.pieces_lost(), names, [](const auto& one) { return one.pieces(); });
+}
+
+void AddMore(const ByReason& before, const ByReason& now, ByReason& sum) {
+  for (const auto& [reason, count] : now) {
+    const auto was = before.find(reason);
+    sum[reason] += More(was == before.end() ? 0 : was->second, count);
+  }
 }
 
 std::map<v1::WaitCause, double> WaitedOf(const v1::Counters& counters) {
@@ -70,6 +88,8 @@ void DispatcherCounters::On(const SessionPlanned& u) {
   const auto session = sessions_.find(u.id);
   if (session == sessions_.end()) return;
   session->second.drop_reasons = DropReasonsOf(u.plan.spec);
+  Job& job = JobOf(session->second.job);
+  if (!u.plan.spec.token_tensor().empty() && !job.tokens) job.tokens = 0;
 }
 
 void DispatcherCounters::On(const SessionReported& u) {
@@ -102,11 +122,11 @@ void DispatcherCounters::CountDelivered(Session& session, const v1::Counters& co
   job.examples += More(before.examples(), counters.examples());
   job.bytes += More(before.bytes(), counters.bytes());
   job.wire_bytes += More(before.wire_bytes(), counters.wire_bytes());
-  const auto dropped_before = DroppedOf(before, session.drop_reasons);
-  for (const auto& [reason, examples] : DroppedOf(counters, session.drop_reasons)) {
-    const auto was = dropped_before.find(reason);
-    dropped_[reason] += More(was == dropped_before.end() ? 0 : was->second, examples);
-  }
+  if (job.tokens) *job.tokens += More(before.tokens(), counters.tokens());
+  AddMore(DroppedOf(before, session.drop_reasons), DroppedOf(counters, session.drop_reasons),
+          dropped_);
+  AddMore(LostOf(before, session.drop_reasons), LostOf(counters, session.drop_reasons),
+          job.pieces_lost);
   const auto waited_before = WaitedOf(before);
   for (const auto& [cause, seconds] : WaitedOf(counters)) {
     const auto was = waited_before.find(cause);
@@ -156,6 +176,10 @@ void DispatcherCounters::AddTo(MetricSet& metrics, Time now, double unix_seconds
   for (const auto& [name, job] : jobs_) {
     add(Metric::kBatchesDelivered, {name}, job.batches);
     add(Metric::kExamplesDelivered, {name}, job.examples);
+    if (job.tokens) add(Metric::kTokensDelivered, {name}, *job.tokens);
+    for (const auto& [reason, pieces] : job.pieces_lost) {
+      add(Metric::kPiecesLost, {name, reason}, pieces);
+    }
     add(Metric::kBatchBytes, {name}, job.bytes);
     add(Metric::kBatchWireBytes, {name}, job.wire_bytes);
     for (int c = v1::WAIT_ATTACH; c <= v1::WaitCause_MAX; ++c) {

@@ -46,6 +46,8 @@ class DispatcherCounters {
     std::uint64_t examples = 0;
     std::uint64_t bytes = 0;
     std::uint64_t wire_bytes = 0;
+    std::optional<std::uint64_t> tokens;               // nothing: no plan of the job has had tokens
+    std::map<std::string, std::uint64_t> pieces_lost;  // by the name of the reason
     std::map<v1::WaitCause, double> waited;
     std::optional<Time> progressed;
     Time heard;

@@ -33,7 +33,8 @@ auto& Get(Map& map, const Key& key) {
 
 /// Adds the newest sample. The older samples are kept 5 s apart and reach back for a minute.
 void AddSample(std::deque<CounterSample>& samples, const v1::Counters& counters, Time at) {
-  CounterSample sample{at, counters.batches(), counters.examples(), counters.bytes(), 0};
+  CounterSample sample{
+      at, counters.batches(), counters.examples(), counters.tokens(), counters.bytes(), 0};
   for (const auto& waited : counters.waited()) sample.waited_seconds += waited.seconds();
   if (!samples.empty() && sample.batches < samples.back().batches) samples.clear();
   if (samples.size() >= 2 && samples.back().at - samples[samples.size() - 2].at < kSampleEvery) {

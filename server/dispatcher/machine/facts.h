@@ -63,6 +63,7 @@ struct CounterSample {
   Time at;
   std::uint64_t batches = 0;
   std::uint64_t examples = 0;
+  std::uint64_t tokens = 0;
   std::uint64_t bytes = 0;
   double waited_seconds = 0;
 };

@@ -343,11 +343,13 @@ Status CheckReportSize(const v1::Report& report) {
   }
   MILLRACE_RETURN_IF_ERROR(CheckTuning(report.tuning()));
   const v1::Counters& counters = report.counters();
-  if (counters.dropped_size() > kMaxCounters || counters.waited_size() > kMaxCounters) {
+  if (std::max({counters.dropped_size(), counters.pieces_lost_size(), counters.waited_size()}) >
+      kMaxCounters) {
     return InvalidArgument(fmt::format(
-        "a report counts {} reasons of dropped examples and {} causes of waiting: expected at most "
-        "{}",
-        counters.dropped_size(), counters.waited_size(), kMaxCounters));
+        "a report counts {} reasons of dropped examples, {} of lost pieces and {} causes of "
+        "waiting: expected at most {}",
+        counters.dropped_size(), counters.pieces_lost_size(), counters.waited_size(),
+        kMaxCounters));
   }
   return OkStatus();
 }

@@ -98,7 +98,7 @@ void AddLiveJob(const DispatcherMachine& dispatcher,
                 v1::ServiceStatus& status) {
   v1::JobStatus& out = *status.add_jobs();
   const SessionFacts* slowest = nullptr;
-  std::map<v1::DropReason, std::uint64_t> dropped;
+  std::map<v1::DropReason, std::uint64_t> dropped, pieces_lost;
   for (const SessionFacts* session : sessions) {
     if (!session->live) continue;
     if (slowest == nullptr || session->next() < slowest->next()) slowest = session;
@@ -106,20 +106,31 @@ void AddLiveJob(const DispatcherMachine& dispatcher,
     const Rates rates = RatesOf(*session);
     out.set_batches_per_second(out.batches_per_second() + rates.batches);
     out.set_examples_per_second(out.examples_per_second() + rates.examples);
+    out.set_tokens_per_second(out.tokens_per_second() + rates.tokens);
     out.set_bytes_per_second(out.bytes_per_second() + rates.bytes);
     if (!session->report) continue;
-    for (const auto& d : session->report->counters().dropped()) {
-      dropped[d.reason()] += d.examples();
-    }
+    const v1::Counters& counters = session->report->counters();
+    out.set_tokens(out.tokens() + counters.tokens());
+    for (const auto& d : counters.dropped()) dropped[d.reason()] += d.examples();
+    for (const auto& lost : counters.pieces_lost()) pieces_lost[lost.reason()] += lost.pieces();
   }
   const SessionFacts& session = slowest != nullptr ? *slowest : *sessions.front();
   const DropReasonNames names =
       session.plan ? DropReasonsOf(session.plan->spec) : DropReasonNames();
+  const auto name_of = [&](v1::DropReason reason) {
+    return std::string(names.Find(static_cast<std::uint64_t>(reason)));
+  };
   for (const auto& [reason, examples] : dropped) {
     v1::DroppedCount& count = *out.add_dropped();
     count.set_reason(reason);
     count.set_examples(examples);
-    count.set_name(std::string(names.Find(static_cast<std::uint64_t>(reason))));
+    count.set_name(name_of(reason));
+  }
+  for (const auto& [reason, pieces] : pieces_lost) {
+    v1::LostPieces& count = *out.add_pieces_lost();
+    count.set_reason(reason);
+    count.set_pieces(pieces);
+    count.set_name(name_of(reason));
   }
   out.set_name(session.hello.job());
   out.set_state(slowest != nullptr ? "live" : "waiting");
@@ -270,7 +281,7 @@ Rates RatesOf(const SessionFacts& session) {
     return b <= a ? 0 : static_cast<double>(b - a) / seconds;
   };
   return {per_second(first.batches, last.batches), per_second(first.examples, last.examples),
-          per_second(first.bytes, last.bytes),
+          per_second(first.tokens, last.tokens), per_second(first.bytes, last.bytes),
           std::max(0.0, last.waited_seconds - first.waited_seconds)};
 }
 

@@ -16,7 +16,8 @@ namespace millrace {
 /// appears or ends between steps may be missing.
 ///
 /// Rates come from the reports of the last minute. The figures of a job are sums over its live
-/// sessions with replica 0, and its dropped examples are counted since these began. Its place is
+/// sessions with replica 0, and its tokens, dropped examples and lost pieces are counted since
+/// these began. Its place is
 /// the place of its slowest live session.
 ///
 /// Not thread-safe: it belongs to the thread of the machine.
@@ -53,6 +54,7 @@ v1::ServiceStatus BuildStatus(const DispatcherMachine& dispatcher, const Dispatc
 struct Rates {
   double batches = 0;
   double examples = 0;
+  double tokens = 0;
   double bytes = 0;
   double waited_seconds = 0;  // total over the last minute, not per second
 };

@@ -62,6 +62,7 @@ SourceFacts FactsOf(const TokensView& view) {
   const TensorSpec ids = DeclaredIds(facts.examples);
   facts.max_example_bytes = ids.row_bytes() + view.documents->longest() * DTypeSize(tokens.dtype);
   facts.tensors = {ids, tokens, DeclaredSplits(tokens.splits)};
+  facts.token_tensor = kTokensPath;
   return facts;
 }
 

@@ -38,6 +38,8 @@ class BranchProgram {
   const std::vector<TensorSpec>& tensors() const {
     return plan_ == nullptr ? source_->tensors() : plan_->tensors();
   }
+  /// The tensor of tensors() whose elements count as tokens; empty: there is none.
+  std::string token_tensor() const { return TokenTensorOf(source_->facts(), plan_.get()); }
   /// As Source::max_example_bytes.
   std::uint64_t max_example_bytes() const {
     const std::uint64_t own = source_->facts().max_example_bytes;

@@ -41,7 +41,12 @@ Status MixedReader::Append(std::span<const ExampleId> ids, BatchWriter& writer) 
     if (!passes.empty()) of_[branch].passes.push_back(passes[i]);
   }
   for (std::size_t branch = 0; branch < of_.size(); ++branch) {
-    if (!of_[branch].ids.empty()) MILLRACE_RETURN_IF_ERROR(Build(branch, writer.info()));
+    if (of_[branch].ids.empty()) continue;
+    MILLRACE_RETURN_IF_ERROR(Build(branch, writer.info()));
+    for (const LostPieces& lost : of_[branch].builder->info().lost_pieces) {
+      writer.AddLostPieces(plan_.copies[branch].reasons[static_cast<std::size_t>(lost.reason)],
+                           lost.pieces);
+    }
   }
   for (const ExampleId id : ids)
     MILLRACE_RETURN_IF_ERROR(CopyNext(BranchOf(branches_, id), id, writer));

@@ -44,7 +44,8 @@ SourceFacts FactsOf(std::vector<SourceBranch> branches, const MixPlan& plan) {
   facts.name = first.name;
   facts.reading_stage = first.reading_stage;
   std::vector<Digest128> digests;
-  for (const SourceBranch& branch : branches) {
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    const SourceBranch& branch = branches[i];
     const SourceFacts& own = branch.source->facts();
     digests.push_back(own.digest);
     if (own.name != first.name) facts.name = "mix";
@@ -56,6 +57,8 @@ SourceFacts FactsOf(std::vector<SourceBranch> branches, const MixPlan& plan) {
     if (own.packed && (!facts.packed || facts.packed->size < own.packed->size)) {
       facts.packed = own.packed;
     }
+    // Branches deliver the same tensors.
+    if (facts.token_tensor.empty()) facts.token_tensor = plan.programs[i].token_tensor();
     // That of a plugin if a branch is one: it takes the most time.
     if (IsPythonStage(own.reading_stage) && !IsPythonStage(facts.reading_stage)) {
       facts.reading_stage = own.reading_stage;

@@ -181,7 +181,10 @@ Status PackedReader::AppendRow(const Row& row, BatchWriter& writer) {
   kept_.clear();
   std::uint64_t length = 0;
   for (std::size_t i = row.first; i < row.end; ++i) {
-    if (BuiltOf(parts_[i].document).dropped) continue;
+    if (const auto dropped = BuiltOf(parts_[i].document).dropped) {
+      writer.AddLostPieces(*dropped, 1);
+      continue;
+    }
     kept_.push_back(&parts_[i]);
     length += parts_[i].length;
   }

@@ -32,10 +32,10 @@ class PackedReader final : public ExampleReader {
  public:
   static Result<std::unique_ptr<PackedReader>> Make(const PackedView& view);
 
-  /// As ExampleReader; ids are numbers of rows. A document that is dropped leaves its rows; a row
-  /// without pieces is dropped, for the reason of its first. DataLoss also if the length of a
-  /// document differs from its column, or from that of a tensor that goes where its elements go.
-  /// REQUIRES: `writer` has the tensors of the view.
+  /// As ExampleReader; ids are numbers of rows. A document that is dropped leaves its rows, and its
+  /// pieces count as lost; a row without pieces is dropped, for the reason of its first. DataLoss
+  /// also if the length of a document differs from its column, or from that of a tensor that goes
+  /// where its elements go. REQUIRES: `writer` has the tensors of the view.
   Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override;
   /// The pieces that Append leaves in a row. Errors as of Append.
   Result<std::vector<RowPiece>> KeptPieces(ExampleId row, std::uint64_t epoch);

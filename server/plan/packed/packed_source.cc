@@ -155,6 +155,7 @@ SourceFacts FactsOf(const PackedView& view, const PackPart& part) {
   }
   facts.packed->tensor = facts.packed->with.front();
   facts.packed->with.erase(facts.packed->with.begin());
+  facts.token_tensor = facts.packed->tensor;
   facts.packed->size = static_cast<std::uint32_t>(part.size);
   return facts;
 }

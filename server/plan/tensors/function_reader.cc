@@ -32,9 +32,13 @@ Status FunctionReader::Append(std::span<const ExampleId> ids, BatchWriter& write
   dropped_.assign(ids.size(), false);
   passes_ = writer.PassesOfNext(ids.size());
   chunks_ = writer.ChunksOfNext(ids.size());
-  while (true) {
-    MILLRACE_ASSIGN_OR_RETURN(const bool again, Build(ids, writer));
-    if (!again) break;
+  for (bool first = true, again = true; again; first = false) {
+    MILLRACE_ASSIGN_OR_RETURN(again, Build(ids, writer));
+    if (!first) continue;
+    // Later builds lack the examples that a function has dropped.
+    for (const LostPieces& lost : examples_.info().lost_pieces) {
+      writer.AddLostPieces(lost.reason, lost.pieces);
+    }
   }
   const Status emitted = Emit(ids, writer);
   last_.reset();

@@ -44,29 +44,6 @@ bool Multiplies(const BoundOperation& bound, TensorType type) {
   return false;
 }
 
-/// For each node, whether its rows have as many elements as T's.
-std::vector<bool> CutAsRows(const TensorGraph& graph, const PackTensors& pack) {
-  const std::vector<TensorNode>& nodes = graph.nodes();
-  std::vector<bool> alike(nodes.size(), false);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const TensorNode& node = nodes[i];
-    if (!node.type.ragged) continue;
-    if (node.operation == nullptr) {
-      alike[i] = node.name == pack.tensor || HasName(pack.with, node.name);
-    } else if (node.operation->of_rows) {
-      alike[i] = true;
-    } else {
-      const Kernel* const kernel = node.bound.kernel.get();
-      const TensorType& type =
-          kernel != nullptr ? node.bound.kernel_output : nodes[node.inputs.front()].type;
-      alike[i] = (kernel == nullptr || kernel->keeps_lengths()) && !Multiplies(node.bound, type) &&
-                 std::any_of(node.inputs.begin(), node.inputs.end(),
-                             [&](std::size_t input) { return alike[input]; });
-    }
-  }
-  return alike;
-}
-
 /// The extent of rows. `pad`: the parameters of pad.pack.
 Result<std::uint32_t> ExtentOf(const Params& pad, const PackTensors& pack) {
   for (const auto& [key, value] : pad.values()) {
@@ -208,6 +185,28 @@ std::vector<std::string> PackReads(const TensorsPart& part) {
     reads.push_back(tensor);
   }
   return reads;
+}
+
+std::vector<bool> CutAsRows(const TensorGraph& graph, const PackTensors& pack) {
+  const std::vector<TensorNode>& nodes = graph.nodes();
+  std::vector<bool> alike(nodes.size(), false);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const TensorNode& node = nodes[i];
+    if (!node.type.ragged) continue;
+    if (node.operation == nullptr) {
+      alike[i] = node.name == pack.tensor || HasName(pack.with, node.name);
+    } else if (node.operation->of_rows) {
+      alike[i] = true;
+    } else {
+      const Kernel* const kernel = node.bound.kernel.get();
+      const TensorType& type =
+          kernel != nullptr ? node.bound.kernel_output : nodes[node.inputs.front()].type;
+      alike[i] = (kernel == nullptr || kernel->keeps_lengths()) && !Multiplies(node.bound, type) &&
+                 std::any_of(node.inputs.begin(), node.inputs.end(),
+                             [&](std::size_t input) { return alike[input]; });
+    }
+  }
+  return alike;
 }
 
 Status CompletePack(const TensorsPart& part, const LookupTables& tables, TensorGraphText& text) {

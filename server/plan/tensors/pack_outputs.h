@@ -38,6 +38,9 @@ std::vector<std::string> PackReads(const TensorsPart& part);
 /// The definition of pack.position, pack.segment or pack.label; absent for other names.
 std::optional<TensorDefinition> PackDefinition(std::string_view name, const PackTensors& pack);
 
+/// For each node of a graph, whether it has as many elements in each row as T of these.
+std::vector<bool> CutAsRows(const TensorGraph& graph, const PackTensors& pack);
+
 /// Adds to the text of a graph what the part uses of packed rows: definitions, and the pads that
 /// `pad.pack` stands for. Errors are as for TensorGraph::Bind. REQUIRES: the text has the sources,
 /// definitions, outputs and pads of the part.

@@ -277,6 +277,22 @@ void TensorPlan::MakeConsumer(const TensorsPart& part, const std::map<std::strin
                     [](const Origin& origin) { return origin.kind == Origin::Kind::kSource; }));
 }
 
+std::string TensorPlan::CutAs(const PackTensors& rows) const {
+  if (FindTensor(tensors_, rows.tensor)) return rows.tensor;
+  const std::vector<bool> alike = CutAsRows(graph_, rows);
+  for (const std::size_t node : cut_.tensors) {
+    if (alike[node]) return graph_.nodes()[node].name;
+  }
+  return {};
+}
+
+std::string TokenTensorOf(const SourceFacts& source, const TensorPlan* computed) {
+  if (source.token_tensor.empty() || computed == nullptr) return source.token_tensor;
+  PackTensors rows = source.packed.value_or(PackTensors());
+  rows.tensor = source.token_tensor;
+  return computed->CutAs(rows);
+}
+
 std::uint64_t TensorPlan::MaxExampleBytes(std::uint64_t source_bytes) const {
   std::uint64_t bytes = source_bytes;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {

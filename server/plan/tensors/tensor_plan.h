@@ -70,6 +70,8 @@ class TensorPlan {
   const std::string& padded_to_bound() const { return padded_to_bound_; }
   /// The table of all operations of the plan.
   const OperationTable& operations() const { return *operations_; }
+  /// A tensor that travels and is cut as T of packed rows: T itself, if it travels; empty: none.
+  std::string CutAs(const PackTensors& rows) const;
   /// The whole, for people.
   const TensorGraph& graph() const { return graph_; }
   const TransferCut& transfer_cut() const { return cut_; }
@@ -130,5 +132,9 @@ class TensorPlan {
   std::string padded_to_bound_;
   std::optional<ConsumerProgram> consumer_;
 };
+
+/// The tensor that travels whose elements count as tokens: that of the source, or another one that
+/// is cut alike; empty: none travels. `computed` is null if all tensors of the source travel.
+std::string TokenTensorOf(const SourceFacts& source, const TensorPlan* computed);
 
 }  // namespace millrace

@@ -90,13 +90,15 @@ function showFigures(status) {
   const live = status.consumers.filter(({state}) => state === 'live');
   const waited = live.reduce((sum, c) => sum + c.waited_last_minute_seconds, 0);
   const sum = (name) => status.jobs.reduce((total, job) => total + job[name], 0);
+  const tokens = status.jobs.some((job) => Number(job.tokens) > 0);
   const ready = status.workers.filter(({state}) => state === 'ready').length;
   const desired = status.desired_workers;
   const figures = [
     ['Loops waited', live.length ? percent(Math.min(1, waited / 60 / live.length)) : '–',
       'of the last minute'],
     ['Examples/s', rate(sum('examples_per_second')),
-      `${rate(sum('batches_per_second'))} batches/s, ${rate(sum('bytes_per_second') / 1e6)} MB/s`],
+      `${rate(sum('batches_per_second'))} batches/s, ${rate(sum('bytes_per_second') / 1e6)} MB/s` +
+        (tokens ? `, ${rate(sum('tokens_per_second'))} tokens/s` : '')],
     ['Jobs', count(status.jobs.filter(({state}) => state === 'live').length), 'live'],
     ['Consumers', count(live.length), live.length === status.consumers.length
       ? 'live' : `live of ${count(status.consumers.length)}`],

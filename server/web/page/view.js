@@ -158,7 +158,8 @@ export const JOBS = {
     {title: 'Batches/s', number: true, sort: (job) => job.batches_per_second,
       show: (job) => rate(job.batches_per_second)},
     {title: 'Examples/s', number: true, sort: (job) => job.examples_per_second,
-      show: (job) => rate(job.examples_per_second)},
+      show: (job) => rate(job.examples_per_second) +
+        (Number(job.tokens) > 0 ? `, ${rate(job.tokens_per_second)} tokens` : '')},
     {title: 'MB/s', number: true, sort: (job) => job.bytes_per_second,
       note: 'of packed batches', show: (job) => rate(job.bytes_per_second / 1e6)},
     {title: 'Ranks', number: true, sort: (job) => job.world_size,

@@ -158,7 +158,7 @@ void FleetWorld::OnFragment(std::size_t link, const v1::BatchFragment& fragment,
     arrival.fingerprint = *Fingerprint::FromString(task->plan);
     arrival.epoch = task->at.epoch;
     arrival.first_example = task->range.first;
-    arrival.planned_examples = arrival.examples = task->range.count;
+    arrival.counts.examples = arrival.planned_examples = task->range.count;
     if (session.OnBatchesArrival(stream.of_consumer, arrival, now) == client::Verdict::kWrong) {
       Fail("a batch was not that of its step");
     }
@@ -187,7 +187,8 @@ void FleetWorld::TryTake(std::size_t index) {
     session.SetWaiting(false, now);
   }
   ++consumer.taken;
-  consumer.longest_gap = std::max(consumer.longest_gap, now - std::max(consumer.last_taken, marked_));
+  consumer.longest_gap =
+      std::max(consumer.longest_gap, now - std::max(consumer.last_taken, marked_));
   consumer.last_taken = now;
   consumer.loop = FleetConsumer::Loop::kSteps;
   const auto step = std::chrono::duration_cast<Duration>(step_ * setup_.OfJob(consumer.job).step);

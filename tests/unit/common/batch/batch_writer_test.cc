@@ -57,6 +57,7 @@ TEST_CASE("random batches of random specs come back from their bytes", "[batch]"
     RC_ASSERT(batch.info().planned_examples == model.examples.size() + model.dropped.size());
     RC_ASSERT(batch.info().expand == model.plan.expand);
     RC_ASSERT(batch.info().dropped == model.dropped);
+    RC_ASSERT(batch.info().lost_pieces == model.lost_pieces);
     RC_ASSERT(batch.examples() == model.examples.size());
     const std::vector<TensorSpec> specs = test::Tensors(model.plan);
     RC_ASSERT(batch.tensors().size() == specs.size());
@@ -139,6 +140,7 @@ ModelBatch SmallBatch() {
   batch.plan = {};
   batch.plan.expand = {30, Symmetrization::kBidirectional, true};
   batch.dropped.clear();
+  batch.lost_pieces.clear();
   test::ModelExample example;
   example.id = 7;
   example.graphs = {{{1, 2}, {{0, 1, 3}}}};
@@ -208,6 +210,32 @@ TEST_CASE("the graph of a merged batch ends once", "[batch]") {
   CHECK(SealAfter(model, [&](BatchWriter& w) {
           w.Append(NumberOf(model, "node_label"), std::vector<std::uint32_t>{5});
         }).message() == "tensor node_label: has 3 rows, but the last example ended at 2");
+}
+
+TEST_CASE("lost pieces are added up by reason, also those of another writer", "[batch]") {
+  const ModelBatch model = SmallBatch();
+  BufferPool pool;
+  const auto make = [&] {
+    return BatchWriter::Create(test::Tensors(model.plan), model.plan.expand, pool).value();
+  };
+  BatchWriter writer = make();
+  writer.Begin({}, 0, 0, 1);
+  writer.AddLostPieces(DropReason::kTooLarge, 9);  // forgotten by the next Begin
+  writer.Begin({}, 0, 0, 0);
+  writer.AddLostPieces(DropReason::kExcluded, 2);
+  writer.AddLostPieces(DropReason::kTooLarge, 1);
+  writer.AddLostPieces(DropReason{17}, 0);
+  writer.AddLostPieces(DropReason::kExcluded, 3);
+  CHECK(writer.info().lost_pieces ==
+        std::vector<LostPieces>{{DropReason::kTooLarge, 1}, {DropReason::kExcluded, 5}});
+  BatchWriter other = make();
+  other.Begin({}, 0, 0, 0);
+  other.AddLostPieces(DropReason::kExcluded, 10);
+  other.AddLostPieces(DropReason{3}, 4);
+  writer.AppendAll(other);
+  CHECK(writer.info().lost_pieces == std::vector<LostPieces>{{DropReason::kTooLarge, 1},
+                                                             {DropReason{3}, 4},
+                                                             {DropReason::kExcluded, 15}});
 }
 
 TEST_CASE("ids beyond 32 bits are kept", "[batch]") {

@@ -267,6 +267,7 @@ void Fill(const ModelBatch& batch, BatchWriter& writer) {
     writer.EndExample(ExampleId(example.id));
   }
   for (const DroppedExample& dropped : batch.dropped) writer.AddDropped(dropped.id, dropped.reason);
+  for (const LostPieces& lost : batch.lost_pieces) writer.AddLostPieces(lost.reason, lost.pieces);
   if (!batch.plan.expand.merged) return;
   const ModelGraph& first = batch.merged[0];
   writer.Append(Number(tensors, "graph_size"),
@@ -345,6 +346,12 @@ ModelBatch RandomBatch(std::uint64_t seed, int size) {
   for (std::uint64_t i = dice.Roll(0, 2); i > 0; --i) {
     batch.dropped.push_back(
         {ExampleId(dice.Roll(0, plan.max_id)), static_cast<DropReason>(dice.Roll(1, 4))});
+  }
+  // A batch without places lacks no pieces.
+  for (std::uint64_t i = batch.dropped.empty() ? 0 : dice.Roll(0, 2); i > 0; --i) {
+    batch.lost_pieces.insert(
+        batch.lost_pieces.begin(),
+        {static_cast<DropReason>(20 * i + dice.Roll(1, 10)), dice.Roll(1, kMaxRowPieces / 2)});
   }
   return seed % 4 == 0 ? WithoutEdgeLabels(std::move(batch)) : batch;
 }

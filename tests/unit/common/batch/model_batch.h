@@ -60,6 +60,7 @@ struct ModelBatch {
   std::uint64_t first_example = 0;
   std::vector<ModelExample> examples;
   std::vector<DroppedExample> dropped;
+  std::vector<LostPieces> lost_pieces;
   std::vector<ModelGraph> merged;  // if the plan says so: the only graph of each branch
 
   /// The graphs of a branch, one after another.

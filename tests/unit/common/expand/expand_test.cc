@@ -158,6 +158,7 @@ TEST_CASE("the micro-batches of a batch are what its examples alone would be", "
     const auto packed = test::Pack(model, pool);
     std::size_t seen = 0;
     std::size_t dropped = 0;
+    std::vector<LostPieces> lost;
     for (std::size_t index = 0; index < micro; ++index) {
       const RowRange rows = RowsOfMicroBatch(packed->examples(), index, micro);
       RC_ASSERT(rows.first == seen);
@@ -171,10 +172,13 @@ TEST_CASE("the micro-batches of a batch are what its examples alone would be", "
       CheckAgainstThePage(alone, **delivered);
       CheckLayout(alone, **delivered, index_dtype);
       RC_ASSERT((*delivered)->examples() == rows.count);
-      dropped += (*delivered)->info().dropped.size();
+      const BatchInfo& info = (*delivered)->info();
+      dropped += info.dropped.size();
+      lost.insert(lost.end(), info.lost_pieces.begin(), info.lost_pieces.end());
     }
     RC_ASSERT(seen == packed->examples());
     if (seen > 0) RC_ASSERT(dropped == model.dropped.size());
+    if (seen > 0) RC_ASSERT(lost == model.lost_pieces);
   });
 }
 

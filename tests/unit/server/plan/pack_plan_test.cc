@@ -21,6 +21,7 @@
 #include "tests/unit/server/plan/number_plans.h"
 #include "tests/unit/server/plan/pack/plain_packs.h"
 #include "tests/unit/server/plan/packed/golden_packs.h"
+#include "tests/unit/server/plan/slices.h"
 
 namespace millrace::test {
 namespace {
@@ -310,6 +311,46 @@ TEST_CASE("rows have the documents that split and filter select, and exclude lea
   std::erase_if(kept, [&](const PlainPiece& piece) { return piece[0] == lost; });
   REQUIRE(kept.size() < first.size());
   CheckRow(plans, **batch, 0, kept);
+  CHECK((*batch)->info().lost_pieces ==
+        std::vector<LostPieces>{{DropReason::kExcluded, first.size() - kept.size()}});
+}
+
+TEST_CASE("lost pieces of rows are the same if several threads build a batch", "[plan][pack]") {
+  Runs lengths;
+  for (std::int64_t i = 0; i < 200; ++i) lengths.push_back(1 + i * 37 % 50);
+  PackPlans plans(lengths);
+  std::string excluded;
+  for (int i = 0; i < 200; i += 3) excluded += fmt::format("{}{}", i == 0 ? "" : ", ", i);
+  const auto plan = plans.MustCompile("pack: {tensor: run, size: 40, method: concat}\nexclude: " +
+                                      fmt::format("{{examples: [{}]}}\n", excluded) +
+                                      "shuffle: {seed: 1}\nbatch: {size: 20, remainder: keep}\n");
+  std::uint64_t expected = 0;
+  for (std::uint64_t row = 0; row < plan->source()->examples(); ++row) {
+    for (const PlainPiece& piece : PiecesOf(*plan, row)) expected += piece[0] % 3 == 0 ? 1 : 0;
+  }
+  std::uint64_t lost = 0;
+  for (const auto& batch : ReadEpoch(*plan, 0, 1)) {
+    for (const LostPieces& one : batch->info().lost_pieces) lost += one.pieces;
+  }
+  CHECK(lost == expected);
+  CHECK(lost > 67);  // some documents are cut
+  CheckSlices(*plan, 20, {1, 7}, 1);
+}
+
+TEST_CASE("the tensor whose elements count as tokens is the packed one, or one cut alike",
+          "[plan][pack]") {
+  PackPlans plans({4, 3, 2, 7});
+  const std::string pack = "pack: {tensor: run, with: [run.minus], size: 8, method: fit}\n";
+  const auto token_tensor = [&](const std::string& more) {
+    return plans.MustCompile(more + kBatches)->facts().fields().spec.token_tensor();
+  };
+  CHECK(token_tensor("") == "");
+  CHECK(token_tensor(pack) == "run");
+  CHECK(token_tensor(pack + "output: [pack.label]\n") == "run");
+  CHECK(token_tensor(pack + "output: [run.minus]\n") == "run/minus");
+  CHECK(token_tensor(pack + "tensors: {x: {cast: run, dtype: int8, at: worker}}\noutput: [x]\n") ==
+        "x");
+  CHECK(token_tensor(pack + "output: [pack.lengths]\n") == "");
 }
 
 TEST_CASE("a row that loses all its documents is dropped for the reason of its first",
@@ -321,6 +362,7 @@ TEST_CASE("a row that loses all its documents is dropped for the reason of its f
   REQUIRE(batch->info().dropped.size() == 1);
   CHECK(batch->info().dropped[0].id == ExampleId(0));
   CHECK(batch->info().dropped[0].reason == DropReason::kExcluded);
+  CHECK(batch->info().lost_pieces == std::vector<LostPieces>{{DropReason::kExcluded, 3}});
   CHECK(batch->examples() == 1);
   CheckRow(plans, *batch, 0, {{3, 0, 7}});
 }

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -16,6 +17,7 @@
 #include "tests/support/dataset_fixture.h"
 #include "tests/support/number_kind.h"
 #include "tests/support/plugin_fixture.h"
+#include "tests/unit/server/plan/number_plans.h"
 #include "tests/unit/server/plan/slices.h"
 
 namespace millrace::test {
@@ -60,6 +62,14 @@ constexpr std::string_view kSlicedPlugin = R"(
 
     def noise(n, rng):
         return rng.integers(0, 1000)
+
+    def count(x):
+        if len(x) % 3 == 0:
+            raise LookupError("%d elements" % len(x))
+        return len(x)
+
+    def first(x):
+        return x[0]
 
     def mean(n):
         return np.full(len(n), n.mean(), np.float32)
@@ -210,6 +220,55 @@ TEST_CASE("functions are called for the rows of a slice, but not one that sees a
   const auto whole = with(
       "  mean: {python: \"plugin:mean\", inputs: {n: value}, type: float32, per: batch}\n", "mean");
   CHECK_FALSE(whole->by_row());
+}
+
+/// The pieces that the rows of an epoch lack, by reason.
+std::map<std::string, std::uint64_t> LostOf(const Plan& plan) {
+  std::map<std::string, std::uint64_t> lost;
+  for (const auto& batch : ReadEpoch(plan, 0, 1)) {
+    for (const LostPieces& one : batch->info().lost_pieces) {
+      lost[plan.source()->facts().drop_reasons.NameOf(one.reason)] += one.pieces;
+    }
+  }
+  return lost;
+}
+
+TEST_CASE("lost pieces come through functions of rows and through mixes, in slices too",
+          "[slices][plugin][mix][pack]") {
+  const SlicedWorld world;
+  const std::string pack = "pack: {tensor: run, size: 40, method: concat}";
+  const std::string of_n = "dataset: n\nsource: runs\nexclude: {examples: [2, 9, 30, 31, 59]}\n" +
+                           pack + "\nshuffle: {seed: 1}\n";
+  const auto plain = world.Compiled(of_n + kTenRows);
+  const auto lost = LostOf(*plain);
+  CHECK(lost.at("excluded") > 5);
+  CheckSlices(*plain, 10, kSliceSizes, 1);
+  // Rows that one function drops are not given to the next one.
+  const auto functions = world.Compiled(
+      of_n +
+      "tensors:\n"
+      "  a: {python: \"plugin:count\", inputs: {x: run}, type: int64, drop: [LookupError]}\n"
+      "  b: {python: \"plugin:first\", inputs: {x: run}, type: int64}\n"
+      "output: [run, a, b]\n" +
+      kTenRows);
+  CHECK(LostOf(*functions) == lost);
+  CHECK(CheckSlices(*functions, 10, {1, 4}, 1) > 3);
+
+  const auto mix = world.Compiled(
+      "branches:\n"
+      "  n: {dataset: n, source: runs, exclude: {examples: [2, 9, 30, 31, 59]}, " +
+      pack +
+      "}\n"
+      "  m: {dataset: m, source: runs, exclude: {examples: [0]}, " +
+      pack +
+      "}\n"
+      "mix: {weights: {n: 1, m: 1}, epoch: {of: n}}\n" +
+      kTenRows);
+  CHECK(mix->facts().fields().spec.token_tensor() == "run");
+  const auto mixed = LostOf(*mix);
+  CHECK(mixed.size() == 1);
+  CHECK(mixed.at("excluded") > lost.at("excluded"));
+  CheckSlices(*mix, 10, kSliceSizes, 1);
 }
 
 TEST_CASE("a cache takes and gives the rows of slices", "[slices][cached]") {

@@ -193,6 +193,28 @@ TEST_CASE("status names what was dropped as the dispatcher does, or by its numbe
   CHECK_THAT(JobsTable(status), Contains("3 too_large, 3 too_old, 3 reason 18"));
 }
 
+TEST_CASE("status shows tokens and lost pieces only if a job has any", "[status_table]") {
+  v1::ServiceStatus status;
+  v1::JobStatus& plain = *status.add_jobs();
+  plain.set_name("plain");
+  CHECK_THAT(JobsTable(status), !Contains("TOKENS") && !Contains("LOST PIECES"));
+  v1::JobStatus& text = *status.add_jobs();
+  text.set_name("text");
+  text.set_tokens(1'000'000);
+  text.set_tokens_per_second(81'920.4);
+  CHECK_THAT(JobsTable(status), Contains("EXAMPLES/S  TOKENS/S  MB/S") && Contains("  81920  ") &&
+                                    !Contains("LOST PIECES"));
+  v1::LostPieces& lost = *text.add_pieces_lost();
+  lost.set_reason(v1::EXCLUDED);
+  lost.set_pieces(3);
+  v1::LostPieces& other = *text.add_pieces_lost();
+  other.set_reason(static_cast<v1::DropReason>(17));
+  other.set_name("torn");
+  other.set_pieces(12);
+  CHECK_THAT(JobsTable(status),
+             Contains("DROPPED  LOST PIECES  ") && Contains("0        3 excluded, 12 torn"));
+}
+
 TEST_CASE("status shows how many workers each job needs, with the arithmetic", "[status_table]") {
   v1::ServiceStatus status;
   v1::JobStatus& job = *status.add_jobs();

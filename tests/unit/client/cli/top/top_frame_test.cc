@@ -163,6 +163,26 @@ TEST_CASE("rates are differences of counters over the time between the reports t
   CHECK(Cell(frame, "JOB", "train  live", "BATCHES/S") == "10.0");
 }
 
+TEST_CASE("the tokens of a job are those of its ranks, and other jobs have none", "[top]") {
+  const auto at = [](double uptime, std::uint64_t tokens) {
+    v1::ServiceStatus status = At(uptime);
+    AddJob(status, "plain");
+    v1::JobStatus& job = AddJob(status, "text");
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      AddConsumer(status, rank + 1, "text", rank).mutable_counters()->set_tokens(tokens);
+    }
+    AddConsumer(status, 3, "plain", 0);
+    job.set_tokens(2 * tokens);
+    return status;
+  };
+  const v1::ServiceStatus before = at(100, 1000);
+  const auto frame = TopFrame(&before, at(102, 9000), {});
+  CHECK(Cell(frame, "JOB", "text  live", "TOKENS/S") == "8000.0");
+  CHECK(Cell(frame, "JOB", "plain  live", "TOKENS/S") == "-");
+  const v1::ServiceStatus none = at(100, 0);
+  CHECK(CountOf(TopFrame(&none, at(102, 0), {}), "TOKENS/S") == 0);
+}
+
 TEST_CASE("operations are stages of a build, of which the smaller ones are added up", "[top]") {
   const auto with = [](double uptime, int stages) {
     v1::ServiceStatus status = At(uptime);

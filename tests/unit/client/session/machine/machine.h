@@ -48,7 +48,7 @@ inline Arrival ArrivalOf(const RankSteps& steps, std::uint64_t step, std::uint64
   a.epoch = a.at.epoch;
   a.first_example = steps.Examples(step).first;
   a.planned_examples = steps.Examples(step).count;
-  a.examples = a.planned_examples;
+  a.counts.examples = a.planned_examples;
   return a;
 }
 

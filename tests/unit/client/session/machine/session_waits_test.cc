@@ -155,10 +155,13 @@ TEST_CASE("counters are of what the loop took, dropped examples by reason", "[se
   m.Welcome();
   const StreamId worker = m.Join(1);
   Arrival arrival = ArrivalOf(m.state->steps(), 0);
-  arrival.examples = 3;
-  arrival.dropped = {DropReason::kTooLarge, DropReason::kExcluded};
+  arrival.counts.examples = 3;
+  arrival.counts.dropped = {DropReason::kTooLarge, DropReason::kExcluded};
+  arrival.counts.tokens = 4000;
+  arrival.counts.lost_pieces = {{DropReason::kExcluded, 5}, {DropReason{17}, 2}};
   m.Arrive(worker, arrival);
   CHECK(m.state->stats(m.now).batches == 0);
+  CHECK(m.state->stats(m.now).tokens == 0);
   m.TakeBatch();
   const v1::Counters counters = m.PassAttached(kSecond).counters();
   CHECK(counters.batches() == 1);
@@ -166,6 +169,12 @@ TEST_CASE("counters are of what the loop took, dropped examples by reason", "[se
   CHECK(counters.bytes() == 1000);
   REQUIRE(counters.dropped_size() == 2);
   CHECK(counters.dropped(0).reason() == v1::TOO_LARGE);
+  CHECK(counters.tokens() == 4000);
+  REQUIRE(counters.pieces_lost_size() == 2);
+  CHECK(counters.pieces_lost(0).reason() == v1::EXCLUDED);
+  CHECK(counters.pieces_lost(0).pieces() == 5);
+  CHECK(static_cast<int>(counters.pieces_lost(1).reason()) == 17);
+  CHECK(m.state->stats(m.now).pieces_lost[17] == 2);
 }
 
 TEST_CASE("a reason that only newer workers know is counted by its number", "[session][wait]") {
@@ -173,8 +182,8 @@ TEST_CASE("a reason that only newer workers know is counted by its number", "[se
   m.Welcome();
   const StreamId worker = m.Join(1);
   Arrival arrival = ArrivalOf(m.state->steps(), 0);
-  arrival.examples = 4;
-  arrival.dropped = {DropReason{17}};
+  arrival.counts.examples = 4;
+  arrival.counts.dropped = {DropReason{17}};
   CHECK(m.Arrive(worker, arrival) == Verdict::kTaken);
   m.TakeBatch();
   CHECK(m.state->stats(m.now).dropped[17] == 1);

@@ -67,6 +67,20 @@ TEST_CASE("fragments make the batch that was sent, one batch after another", "[r
   }
 }
 
+TEST_CASE("what counts of a batch is read from its header", "[receiver]") {
+  const Sent sent{.batch = NumbersBatch(3, {40, 20}, DropReason::kExcluded)};
+  const auto counts = [&](const char* token_tensor) {
+    BatchReceiver receiver(std::make_shared<BufferPool>(), token_tensor);
+    return (**Feed(receiver, sent.Fragments(100))).arrival.counts;
+  };
+  CHECK(counts("").examples == 19);
+  CHECK(counts("").dropped == std::vector{DropReason::kExcluded});
+  CHECK(counts("").lost_pieces.empty());
+  CHECK(counts("").tokens == 0);
+  CHECK(counts("number").tokens == 19);
+  CHECK(counts("a tensor of a newer server").tokens == 0);
+}
+
 TEST_CASE("memory of a batch that is gone is used for the next one", "[receiver]") {
   const Sent sent;
   const auto pool = std::make_shared<BufferPool>();

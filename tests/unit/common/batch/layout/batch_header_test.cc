@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <functional>
@@ -27,6 +28,7 @@ ModelBatch Sample() {
   example.text = "goal";
   batch.examples = {example, example};
   batch.dropped = {{ExampleId(9), DropReason::kTooLarge}};
+  batch.lost_pieces.clear();
   return batch;
 }
 
@@ -129,9 +131,9 @@ TEST_CASE("a batch cut at any length or too long is refused", "[batch_header]") 
 /// The error of a batch whose header word at `offset` is replaced by `value`, with a right
 /// checksum.
 template <class T>
-std::string ErrorOf(std::size_t offset, T value) {
+std::string ErrorOf(std::size_t offset, T value, const ModelBatch& model = Sample()) {
   BufferPool pool;
-  const auto batch = test::Pack(Sample(), pool);
+  const auto batch = test::Pack(model, pool);
   const auto bytes = CopyOf(batch->bytes(), pool);
   std::memcpy(bytes->data() + offset, &value, sizeof(value));
   ResealHeader(bytes->bytes().first(batch->header().size()));
@@ -153,7 +155,6 @@ TEST_CASE("the bound of a batch's class is read from the header", "[batch_header
     CHECK((*back)->info() == info);
   }
   CHECK(ErrorOf(100, kMaxClassBound + 2).find("bound of the class") != std::string::npos);
-  CHECK(ErrorOf(99, std::uint8_t{1}).find("reserved bytes") != std::string::npos);
 }
 
 TEST_CASE("whether a batch is merged comes back from the header", "[batch_header]") {
@@ -171,6 +172,66 @@ TEST_CASE("whether a batch is merged comes back from the header", "[batch_header
     CHECK(ErrorOf(98, static_cast<std::uint8_t>(value)) ==
           "batch header: merged at offset 98: expected 0 to 1, got " + std::to_string(value));
   }
+}
+
+/// A sample with lost pieces; their list is at kLostAt.
+ModelBatch SampleWithLoss() {
+  ModelBatch batch = Sample();
+  batch.lost_pieces = {{DropReason::kTooLarge, 5}, {DropReason::kExcluded, 1}, {DropReason{63}, 7}};
+  return batch;
+}
+constexpr std::size_t kLostAt = 104 + 2 * 8 + 16;
+
+TEST_CASE("lost pieces come back from the header, and take no byte of one without them",
+          "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(SampleWithLoss(), pool);
+  const auto parsed = PackedBatch::Parse(CopyOf(batch->bytes(), pool), batch->bytes().size());
+  REQUIRE(parsed.ok());
+  CHECK((*parsed)->info().lost_pieces == SampleWithLoss().lost_pieces);
+  CHECK(batch->header()[99] == std::byte{3});
+
+  BatchInfo without = batch->info();
+  without.lost_pieces.clear();
+  const auto plain = test::Pack(Sample(), pool);
+  std::vector<std::byte> header(HeaderBytes(without, batch->tensors()));
+  EncodeHeader(without, batch->tensors(), batch->payload().size(), header);
+  CHECK(plain->header()[99] == std::byte{0});
+  CHECK(std::equal(header.begin(), header.end(), plain->header().begin(), plain->header().end()));
+}
+
+TEST_CASE("a header with lost pieces and any byte changed is refused or has no other encoding",
+          "[batch_header]") {
+  BufferPool pool;
+  const auto batch = test::Pack(SampleWithLoss(), pool);
+  const std::size_t header_bytes = batch->header().size();
+  for (const int value : {0x00, 0x01, 0x02, 0x03, 0x04, 0x3f, 0x40, 0x7f, 0x80, 0xff}) {
+    for (std::size_t i = 80; i < kLostAt + 3 * 16; ++i) {
+      const auto bytes = CopyOf(batch->bytes(), pool);
+      bytes->data()[i] = static_cast<std::byte>(value);
+      ResealHeader(bytes->bytes().first(header_bytes));
+      INFO("byte " << i << " = " << value);
+      SurviveParsing(bytes, pool);
+    }
+  }
+}
+
+TEST_CASE("a list of lost pieces that no writer makes is refused with its place",
+          "[batch_header]") {
+  const auto error = [](std::size_t offset, auto value) {
+    return ErrorOf(offset, value, SampleWithLoss());
+  };
+  CHECK(error(99, std::uint8_t{64}) ==
+        "batch header: number of reasons of lost pieces at offset 99: expected 0 to 63, got 64");
+  const std::string reason = "batch header: reason of lost pieces at offset ";
+  CHECK(error(kLostAt, std::uint64_t{0}) == reason + "136: expected 1 to 63, got 0");
+  CHECK(error(kLostAt + 16, std::uint64_t{2}) == reason + "152: expected 3 to 63, got 2");
+  CHECK(error(kLostAt + 32, std::uint64_t{64}) == reason + "168: expected 5 to 63, got 64");
+  // The batch has three places, and 5 pieces before.
+  const std::string number = "batch header: number of lost pieces at offset ";
+  CHECK(error(kLostAt + 8, std::uint64_t{0}) == number + "144: expected 1 to 3145728, got 0");
+  CHECK(error(kLostAt + 24, std::uint64_t{3145724}) ==
+        number + "160: expected 1 to 3145723, got 3145724");
 }
 
 TEST_CASE("a reason that only newer workers know is taken, and keeps its number",

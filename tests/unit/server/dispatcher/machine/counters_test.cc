@@ -66,6 +66,47 @@ TEST_CASE("dropped examples count by the names of the plan, and those without a 
   CHECK(c.Value(Metric::kExamplesDropped, {"excluded"}) == 0);
 }
 
+TEST_CASE("tokens count by jobs whose plans have any, from 0 on", "[metrics]") {
+  Counted c;
+  c.harness.Attach(HelloOptions{.job = "plain", .nonce = 'a'});
+  CHECK(c.Metrics().values(Metric::kTokensDelivered).empty());
+  const StreamId stream = c.harness.Attach(HelloOptions{
+      .job = "text", .world_size = 1, .yaml = test::Yaml("tokens=ids\n"), .nonce = 'b'});
+  CHECK(c.Value(Metric::kTokensDelivered, {"text"}) == 0);
+  v1::Report report = ReportOf(8, 2);
+  report.mutable_counters()->set_tokens(4096);
+  c.harness.Report(stream, report);
+  report.mutable_counters()->set_tokens(6000);
+  c.harness.Report(stream, report);
+  CHECK(c.Value(Metric::kTokensDelivered, {"text"}) == 6000);
+  c.harness.Bye(stream);
+  const StreamId next = c.harness.Attach(HelloOptions{
+      .job = "text", .world_size = 1, .yaml = test::Yaml("tokens=ids\n"), .nonce = 'c'});
+  report.mutable_counters()->set_tokens(500);
+  c.harness.Report(next, report);
+  CHECK(c.Value(Metric::kTokensDelivered, {"text"}) == 6500);
+  CHECK(c.Value(Metric::kTokensDelivered, {"plain"}) == -1);
+}
+
+TEST_CASE("lost pieces count by job and by the names of the plan", "[metrics]") {
+  Counted c;
+  const StreamId stream = c.harness.Attach(HelloOptions{.world_size = 1});
+  CHECK(c.Metrics().values(Metric::kPiecesLost).empty());
+  v1::Report report = ReportOf(8, 2);
+  for (const auto& [reason, pieces] : {std::pair(1, 5), std::pair(4, 1), std::pair(17, 3)}) {
+    v1::LostPieces& lost = *report.mutable_counters()->add_pieces_lost();
+    lost.set_reason(static_cast<v1::DropReason>(reason));
+    lost.set_pieces(static_cast<std::uint64_t>(pieces));
+  }
+  c.harness.Report(stream, report);
+  report.mutable_counters()->mutable_pieces_lost(1)->set_pieces(11);
+  c.harness.Report(stream, report);
+  CHECK(c.Value(Metric::kPiecesLost, {"x", "torn"}) == 5);
+  CHECK(c.Value(Metric::kPiecesLost, {"x", "excluded"}) == 11);
+  CHECK(c.Value(Metric::kPiecesLost, {"x", "other"}) == 3);
+  CHECK(c.Value(Metric::kExamplesDropped, {"excluded"}) == 0);
+}
+
 TEST_CASE("workers whose copy of an open dataset differs are counted", "[metrics]") {
   Counted c;
   v1::DatasetState here;

@@ -13,7 +13,8 @@ namespace millrace::test {
 namespace {
 
 PlanFacts FakeFacts(std::vector<PlanDataset> datasets, const std::vector<v1::Branch>& branches,
-                    const std::string& text, const StepOptions& steps, std::uint64_t window) {
+                    const std::string& text, const StepOptions& steps, std::uint64_t window,
+                    const std::string& tokens) {
   std::vector<Digest128> digests;
   for (const PlanDataset& dataset : datasets) digests.push_back(dataset.digest);
   const Fingerprint fingerprint = {JointDigest(digests), Xxh3(text)};
@@ -28,6 +29,7 @@ PlanFacts FakeFacts(std::vector<PlanDataset> datasets, const std::vector<v1::Bra
   fields.spec.add_drop_reasons("torn");  // a reason of the dataset's kind alone
   fields.spec.mutable_branches()->Assign(branches.begin(), branches.end());
   fields.spec.set_window_units(window);
+  fields.spec.set_token_tensor(tokens);
   return PlanFacts(std::move(fields));
 }
 
@@ -101,17 +103,17 @@ Result<std::shared_ptr<const PlanFacts>> CompileFake(
     const auto found = contents.find(id);
     datasets.push_back({id, Xxh3(found == contents.end() ? id : found->second)});
   }
-  return std::make_shared<const PlanFacts>(FakeFacts(
-      std::move(datasets),
-      options.contains("branches") ? ToBranches(options["branches"], number("examples"))
-                                   : std::vector<v1::Branch>(),
-      canonical,
-      StepOptions{.examples = number("examples"),
-                  .size = number("size"),
-                  .global_size = number("global_size"),
-                  .keep = number("keep") != 0,
-                  .unit_rows = static_cast<std::uint32_t>(number("unit_rows"))},
-      number("window")));
+  return std::make_shared<const PlanFacts>(
+      FakeFacts(std::move(datasets),
+                options.contains("branches") ? ToBranches(options["branches"], number("examples"))
+                                             : std::vector<v1::Branch>(),
+                canonical,
+                StepOptions{.examples = number("examples"),
+                            .size = number("size"),
+                            .global_size = number("global_size"),
+                            .keep = number("keep") != 0,
+                            .unit_rows = static_cast<std::uint32_t>(number("unit_rows"))},
+                number("window"), options["tokens"]));
 }
 
 v1::Hello MakeHello(const HelloOptions& o) {

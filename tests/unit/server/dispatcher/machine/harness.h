@@ -22,8 +22,9 @@ using std::chrono::seconds;
 
 /// Makes the facts of a pipeline whose text has `key=value` lines: examples, size or global_size,
 /// keep, dataset (`dataset=a,b`: both), branches (`branches=x:a:7:49,…`: branch x over dataset a
-/// has weight 7 and 49 examples). InvalidArgument if there is a line `error=…`, Unavailable if
-/// there is `later=…`. `contents` stands for the data of datasets, by id; without it, the id does.
+/// has weight 7 and 49 examples), tokens (the token tensor). InvalidArgument if there is a line
+/// `error=…`, Unavailable if there is `later=…`. `contents` stands for the data of datasets, by id;
+/// without it, the id does.
 Result<std::shared_ptr<const PlanFacts>> CompileFake(
     const v1::PipelineText& pipeline, const std::map<std::string, std::string>& contents = {});
 

@@ -124,6 +124,19 @@ TEST_CASE("the words of a report are cut before they are kept, and unknown field
   CHECK(session.report->failing(0).reason().starts_with("xxx"));
 }
 
+TEST_CASE("a report with more counts than there are reasons is refused", "[report][hostile]") {
+  Harness h;
+  const StreamId stream = h.Attach(HelloOptions{});
+  v1::Report report;
+  ToProto(Position{0, 0}, report.mutable_next());
+  for (int i = 0; i < 64; ++i) report.mutable_counters()->add_pieces_lost();
+  h.Report(stream, report);
+  CHECK(h.IsOpen(stream));
+  report.mutable_counters()->add_pieces_lost();
+  h.Report(stream, report);
+  CHECK_THAT(h.ClosedWith(stream).message(), Contains("65 of lost pieces"));
+}
+
 TEST_CASE("trainers of this protocol are welcome, others are told both", "[hello][versions]") {
   v1::Hello hello = MakeHello(HelloOptions{});
   hello.set_protocol(kProtocol);

@@ -233,6 +233,11 @@ TEST_CASE("status computes rates of the last minute, progress and what is left",
     report.mutable_counters()->set_batches(100 + i);
     report.mutable_counters()->set_examples(400 + 4 * i);
     report.mutable_counters()->set_bytes(1000 * i);
+    report.mutable_counters()->set_tokens(50 + 20 * i);
+    report.mutable_counters()->clear_pieces_lost();
+    v1::LostPieces& lost = *report.mutable_counters()->add_pieces_lost();
+    lost.set_reason(v1::EXCLUDED);
+    lost.set_pieces(2 * i);
     auto* waited = report.mutable_counters();
     waited->clear_waited();
     waited->add_waited()->set_seconds(7 + 2.0 * static_cast<double>(i));
@@ -253,6 +258,11 @@ TEST_CASE("status computes rates of the last minute, progress and what is left",
   CHECK(job.batches_per_second() == Approx(0.1));
   CHECK(job.examples_per_second() == Approx(0.4));
   CHECK(job.bytes_per_second() == Approx(100));
+  CHECK(job.tokens_per_second() == Approx(2));
+  CHECK(job.tokens() == 130);
+  REQUIRE(job.pieces_lost_size() == 1);
+  CHECK(job.pieces_lost(0).pieces() == 8);
+  CHECK(job.pieces_lost(0).name() == "excluded");
   CHECK(job.step() == 4);
   CHECK(job.steps_per_epoch() == 10);
   CHECK(job.progress() == Approx(0.4));

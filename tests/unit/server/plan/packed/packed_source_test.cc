@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -180,6 +181,46 @@ TEST_CASE("documents that are lost for several reasons drop a row for that of it
   CHECK((*batch)->info().dropped ==
         std::vector<DroppedExample>{{ExampleId(1), DropReason::kExcluded},
                                     {ExampleId(0), DropReason::kTooLarge}});
+  CHECK((*batch)->info().lost_pieces ==
+        std::vector<LostPieces>{{DropReason::kTooLarge, 2}, {DropReason::kExcluded, 2}});
+}
+
+TEST_CASE("pieces are lost with their documents, in each row that has one", "[packed]") {
+  for (const bool by_parts : {false, true}) {
+    ListSource::Options options{.lengths = {9, 1, 2, 1}, .lost = {0}};
+    options.by_parts = by_parts;
+    const auto source = Pack(ListOf(options), Fit(4), {3});
+    REQUIRE(source.ok());
+    std::map<DropReason, std::uint64_t> lost;
+    for (std::uint64_t row = 0; row < (*source)->examples(); ++row) {
+      std::map<DropReason, std::uint64_t> expected;
+      for (const RowPiece& piece : *(*source)->packs()->PiecesOf(ExampleId(row))) {
+        if (piece.document == ExampleId(0)) ++expected[DropReason::kTooLarge];
+        if (piece.document == ExampleId(3)) ++expected[DropReason::kExcluded];
+      }
+      const auto batch = Build(**source, {row});
+      REQUIRE(batch.ok());
+      std::map<DropReason, std::uint64_t> got;
+      for (const LostPieces& one : (*batch)->info().lost_pieces) {
+        got[one.reason] += one.pieces;
+        lost[one.reason] += one.pieces;
+      }
+      INFO("row " << row << ", by parts: " << by_parts);
+      CHECK(got == expected);
+    }
+    // A document of 9 elements has three pieces in rows of 4.
+    CHECK(lost == std::map<DropReason, std::uint64_t>{{DropReason::kTooLarge, 3},
+                                                      {DropReason::kExcluded, 1}});
+  }
+}
+
+TEST_CASE("batches of whole documents have no lost pieces", "[packed]") {
+  const auto source = Pack(ListOf({.lengths = {9, 1, 2, 1}}), Fit(4));
+  REQUIRE(source.ok());
+  const auto batch = Build(**source, {0, 1, 2});
+  REQUIRE(batch.ok());
+  CHECK((*batch)->info().lost_pieces.empty());
+  CHECK((*source)->facts().token_tensor == "tokens");
 }
 
 TEST_CASE("selected documents are packed as they lie, also if few are selected", "[packed]") {
