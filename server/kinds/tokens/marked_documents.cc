@@ -20,27 +20,27 @@ namespace {
 constexpr std::uint64_t kTokensAtOnce = std::uint64_t{1} << 22;
 
 /// Some tokens of a file, and the places of marks among them.
-struct Piece {
+struct Stretch {
   std::uint32_t data = 0;
   std::uint64_t first = 0;  // token, in the file
   std::uint64_t tokens = 0;
   std::vector<std::uint32_t> marks = {};  // counted from `first`
 };
 
-std::vector<Piece> PiecesOf(const RawLayout& layout) {
-  std::vector<Piece> pieces;
+std::vector<Stretch> PiecesOf(const RawLayout& layout) {
+  std::vector<Stretch> stretches;
   for (std::size_t f = 0; f < layout.tokens.size(); ++f) {
     for (std::uint64_t first = 0; first < layout.tokens[f]; first += kTokensAtOnce) {
-      pieces.push_back({static_cast<std::uint32_t>(f), first,
+      stretches.push_back({static_cast<std::uint32_t>(f), first,
                         std::min(kTokensAtOnce, layout.tokens[f] - first)});
     }
   }
-  return pieces;
+  return stretches;
 }
 
 /// Calls `use` with the length of each document, in order.
 template <class Use>
-void ForLengths(std::span<const Piece> pieces, const RawLayout& layout, bool ends, const Use& use) {
+void ForLengths(std::span<const Stretch> stretches, const RawLayout& layout, bool ends, const Use& use) {
   std::size_t next = 0;
   for (std::size_t f = 0; f < layout.tokens.size(); ++f) {
     std::uint64_t begin = 0;  // of the document at hand
@@ -48,9 +48,9 @@ void ForLengths(std::span<const Piece> pieces, const RawLayout& layout, bool end
       if (at > begin) use(at - begin);
       begin = std::max(begin, at);
     };
-    for (; next < pieces.size() && pieces[next].data == f; ++next) {
-      for (const std::uint32_t mark : pieces[next].marks) {
-        cut(pieces[next].first + mark + (ends ? 1 : 0));
+    for (; next < stretches.size() && stretches[next].data == f; ++next) {
+      for (const std::uint32_t mark : stretches[next].marks) {
+        cut(stretches[next].first + mark + (ends ? 1 : 0));
       }
     }
     cut(layout.tokens[f]);
@@ -58,11 +58,11 @@ void ForLengths(std::span<const Piece> pieces, const RawLayout& layout, bool end
 }
 
 /// Lengths as counts, each in the fewest bytes that hold all of them.
-Result<MeasuredValues> PackLengths(std::span<const Piece> pieces, const RawLayout& layout,
+Result<MeasuredValues> PackLengths(std::span<const Stretch> stretches, const RawLayout& layout,
                                    bool ends) {
   std::uint64_t documents = 0;
   std::uint64_t longest = 0;
-  ForLengths(pieces, layout, ends, [&](std::uint64_t length) {
+  ForLengths(stretches, layout, ends, [&](std::uint64_t length) {
     ++documents;
     longest = std::max(longest, length);
   });
@@ -71,7 +71,7 @@ Result<MeasuredValues> PackLengths(std::span<const Piece> pieces, const RawLayou
   while (width < 8 && (longest + 1) >> (8 * width) != 0) width *= 2;
   std::vector<std::uint8_t> bytes;
   bytes.reserve(documents * width);
-  ForLengths(pieces, layout, ends, [&](std::uint64_t length) {
+  ForLengths(stretches, layout, ends, [&](std::uint64_t length) {
     for (unsigned byte = 0; byte < width; ++byte) {
       bytes.push_back(static_cast<std::uint8_t>((length + 1) >> (8 * byte)));
     }
@@ -147,30 +147,30 @@ Result<MeasuredValues> FindMarkedLengths(const DocumentMark& mark, const RawLayo
                                        mark.key(), mark.token, DTypeName(layout.dtype),
                                        LargestTokenOf(layout.dtype)));
   }
-  std::vector<Piece> pieces = PiecesOf(layout);
+  std::vector<Stretch> stretches = PiecesOf(layout);
   const std::uint64_t width = DTypeSize(layout.dtype);
   Mutex mutex;
   Status failed;
-  ParallelFor(threads, pieces.size(), [&](std::size_t i) {
-    Piece& piece = pieces[i];
+  ParallelFor(threads, stretches.size(), [&](std::size_t i) {
+    Stretch& stretch = stretches[i];
     if (stopped()) return;
     const auto bytes =
-        read(piece.data, layout.begins[piece.data] + piece.first * width, piece.tokens * width);
-    if (bytes.ok()) return FindTokens(layout.dtype, *bytes, mark.token, piece.marks);
+        read(stretch.data, layout.begins[stretch.data] + stretch.first * width, stretch.tokens * width);
+    if (bytes.ok()) return FindTokens(layout.dtype, *bytes, mark.token, stretch.marks);
     MutexLock lock(mutex);
     if (failed.ok()) failed = bytes.status();
   });
   if (stopped()) return Cancelled("stopped before all documents were found");
   MILLRACE_RETURN_IF_ERROR(failed);
-  const bool any = std::any_of(pieces.begin(), pieces.end(),
-                               [](const Piece& piece) { return !piece.marks.empty(); });
+  const bool any = std::any_of(stretches.begin(), stretches.end(),
+                               [](const Stretch& stretch) { return !stretch.marks.empty(); });
   if (!any) {
     return InvalidArgument(fmt::format(
         "{}: no file has the token {}: expected one that {} each document; `millrace inspect` "
         "prints tokens of the files",
         mark.key(), mark.token, mark.ends ? "ends" : "begins"));
   }
-  return PackLengths(pieces, layout, mark.ends);
+  return PackLengths(stretches, layout, mark.ends);
 }
 
 }  // namespace millrace
