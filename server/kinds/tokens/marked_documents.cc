@@ -32,7 +32,7 @@ std::vector<Stretch> PiecesOf(const RawLayout& layout) {
   for (std::size_t f = 0; f < layout.tokens.size(); ++f) {
     for (std::uint64_t first = 0; first < layout.tokens[f]; first += kTokensAtOnce) {
       stretches.push_back({static_cast<std::uint32_t>(f), first,
-                        std::min(kTokensAtOnce, layout.tokens[f] - first)});
+                           std::min(kTokensAtOnce, layout.tokens[f] - first)});
     }
   }
   return stretches;
@@ -40,7 +40,8 @@ std::vector<Stretch> PiecesOf(const RawLayout& layout) {
 
 /// Calls `use` with the length of each document, in order.
 template <class Use>
-void ForLengths(std::span<const Stretch> stretches, const RawLayout& layout, bool ends, const Use& use) {
+void ForLengths(std::span<const Stretch> stretches, const RawLayout& layout, bool ends,
+                const Use& use) {
   std::size_t next = 0;
   for (std::size_t f = 0; f < layout.tokens.size(); ++f) {
     std::uint64_t begin = 0;  // of the document at hand
@@ -154,8 +155,8 @@ Result<MeasuredValues> FindMarkedLengths(const DocumentMark& mark, const RawLayo
   ParallelFor(threads, stretches.size(), [&](std::size_t i) {
     Stretch& stretch = stretches[i];
     if (stopped()) return;
-    const auto bytes =
-        read(stretch.data, layout.begins[stretch.data] + stretch.first * width, stretch.tokens * width);
+    const auto bytes = read(stretch.data, layout.begins[stretch.data] + stretch.first * width,
+                            stretch.tokens * width);
     if (bytes.ok()) return FindTokens(layout.dtype, *bytes, mark.token, stretch.marks);
     MutexLock lock(mutex);
     if (failed.ok()) failed = bytes.status();

@@ -29,7 +29,7 @@ namespace {
 using Catch::Contains;
 using Values = std::vector<std::int64_t>;
 
-const std::string kBatches = "batch: {size: 3, remainder: keep}\n";
+const std::string kThreeEach = "batch: {size: 3, remainder: keep}\n";
 constexpr std::string_view kModule = R"(
     __all__ = ["Docs", "Noisy", "twice", "weights", "longer", "careful", "noise"]
 
@@ -109,7 +109,7 @@ class FunctionPacks {
   BuiltExamples& kept() { return *kept_; }
   Result<std::shared_ptr<const Plan>> Compile(const std::string& source, const std::string& more) {
     PipelineSource text;
-    text.yaml = "millrace: 1\nsource: " + source + "\n" + more + kBatches;
+    text.yaml = "millrace: 1\nsource: " + source + "\n" + more + kThreeEach;
     return library_->Compile(text);
   }
   std::shared_ptr<const Plan> MustCompile(const std::string& source, const std::string& more) {

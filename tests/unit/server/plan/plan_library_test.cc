@@ -223,7 +223,7 @@ TEST_CASE("a damaged index ends all plans of its dataset", "[library][files]") {
 TEST_CASE("a dataset damaged before it was ever indexed is not served at all", "[library]") {
   const TempDir dir;
   WriteFixture(dir.path(), SampleFile("a.bin"));
-  WriteBytes(dir / "b.bin", {});
+  WriteBytes(dir / "b.bin", std::vector<std::byte>());
   PlanLibrary library(At(dir), MakeNullLogger());
   const Status status = library.Compile(TextOfPipeline("exclude: {files: [b.bin]}\n")).status();
   CHECK(status.code() == StatusCode::kDataLoss);
@@ -235,7 +235,8 @@ TEST_CASE(
     "[library][skip_bad]") {
   const TempDir dir;
   WriteFixture(dir.path(), SampleFile("a.bin"));
-  for (int i = 0; i < 150; ++i) WriteBytes(dir / ("x" + std::to_string(i) + ".bin"), {});
+  for (int i = 0; i < 150; ++i)
+    WriteBytes(dir / ("x" + std::to_string(i) + ".bin"), std::vector<std::byte>());
   PlanLibraryOptions options = At(dir);
   options.skip_bad = true;
   PlanLibrary library(options, MakeNullLogger());

@@ -57,9 +57,9 @@ struct Bound {
 };
 
 /// Two examples: counts 7 and 9, numbers {1, 2} and {}, and a node each.
-class TwoExamples {
+class GraphExamples {
  public:
-  TwoExamples() : writer_(BatchWriter::Create(Specs(), ExpandSpec{}, pool_).value()) {
+  GraphExamples() : writer_(BatchWriter::Create(Specs(), ExpandSpec{}, pool_).value()) {
     writer_.Begin({}, 0, 0, 2);
     for (const std::int64_t count : {7, 9}) {
       writer_.AppendOne(0, count);
@@ -94,7 +94,7 @@ TEST_CASE("a call reads tensors of the source, counts as int64", "[function_grap
   CHECK(TensorTypeText(types[1]) == "float32[*]");
   CHECK_FALSE(bound.graph->IsRead(0));
 
-  const TwoExamples examples;
+  const GraphExamples examples;
   FunctionGraph::Run run(*bound.graph);
   run.Begin(examples.writer());
   const auto inputs = run.Inputs(0);
@@ -112,7 +112,7 @@ TEST_CASE("a call reads what operations make of what another call made", "[funct
       "  g: {python: 'm:g', inputs: [more, f.a.length], type: int64}\n");
   REQUIRE(bound.graph.ok());
   CHECK(bound.graph->IsRead(0));
-  const TwoExamples examples;
+  const GraphExamples examples;
   FunctionGraph::Run run(*bound.graph);
   run.Begin(examples.writer());
   REQUIRE(run.Inputs(0).ok());

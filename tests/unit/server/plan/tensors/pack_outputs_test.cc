@@ -37,7 +37,7 @@ using test::PackedRow;
 using test::PackedRowsForm;
 
 /// What a pipeline says about tensors, over rows of 8 elements.
-TensorsPart PartOf(const std::string& yaml) {
+TensorsPart PackedPartOf(const std::string& yaml) {
   TensorsPart part = test::MustParse(test::Minimal(yaml)).tensors();
   part.pack = PackTensors{"tokens", {"mask"}, 8};
   return part;
@@ -53,11 +53,11 @@ Result<std::shared_ptr<const TensorPlan>> Compile(const TensorsPart& part) {
 }
 
 std::string ErrorOf(const std::string& yaml) {
-  return std::string(Compile(PartOf(yaml)).status().message());
+  return std::string(Compile(PackedPartOf(yaml)).status().message());
 }
 
 Names Travelling(const std::string& yaml) {
-  const auto plan = Compile(PartOf(yaml));
+  const auto plan = Compile(PackedPartOf(yaml));
   INFO(plan.status().ToString());
   REQUIRE(plan.ok());
   Names names;
@@ -205,7 +205,7 @@ TEST_CASE("tensors of packed rows are the recorded ones", "[pack][golden]") {
         "pack.label, pack.cu_seqlens]\n";
     const Json& to = one["params"]["to"];
     if (!to.is_null()) yaml += fmt::format("pad: {{pack: {{to: {}}}}}\n", to.get<int>());
-    TensorsPart part = PartOf(yaml);
+    TensorsPart part = PackedPartOf(yaml);
     part.pack->size = one["params"]["size"].get<std::uint32_t>();
     const auto batch = Deliver(part, GoldenRows(one["params"], expected));
     INFO(line);
@@ -224,7 +224,7 @@ TEST_CASE("tensors of packed rows are the recorded ones", "[pack][golden]") {
 // --- What a pipeline names ---------------------------------------------------------------------
 
 TEST_CASE("a source of rows gives only what the pipeline uses", "[pack]") {
-  const auto needs = [](const std::string& yaml) { return PackNeedsOf(PartOf(yaml)); };
+  const auto needs = [](const std::string& yaml) { return PackNeedsOf(PackedPartOf(yaml)); };
   CHECK(needs("") == PackNeeds{});
   CHECK(needs("output: [tokens, pack.position, pack.segment, pack.cu_seqlens]") == PackNeeds{});
   CHECK(needs("output: [pack.label]") == PackNeeds{.next = true});
@@ -234,12 +234,12 @@ TEST_CASE("a source of rows gives only what the pipeline uses", "[pack]") {
 }
 
 TEST_CASE("a mix knows what it reads of its branches' rows", "[pack]") {
-  const auto reads = [](const std::string& yaml) { return PackReads(PartOf(yaml)); };
+  const auto reads = [](const std::string& yaml) { return PackReads(PackedPartOf(yaml)); };
   CHECK(reads("output: [tokens]").empty());
   CHECK(reads("output: [pack.position, pack.cu_seqlens]") == Names{"pack.lengths"});
   CHECK(reads("output: [pack.label]") == Names{"tokens", "pack.lengths", "pack.next"});
   CHECK(reads("output: [pack.position]\npad: {pack: {}}") == Names{"pack.lengths", "tokens"});
-  TensorsPart part = PartOf("output: [pack.label]");
+  TensorsPart part = PackedPartOf("output: [pack.label]");
   part.pack.reset();
   CHECK(PackReads(part).empty());
 }
@@ -260,7 +260,7 @@ TEST_CASE("what follows from pieces is left to the consumer", "[pack][transfer_c
 
 TEST_CASE("the consumer makes labels of wide elements too, in its own index type",
           "[pack][transfer_cut]") {
-  const TensorsPart part = PartOf("output: [pack.label]");
+  const TensorsPart part = PackedPartOf("output: [pack.label]");
   PackedRowsForm form = FormOf(part);
   form.elements = DType::kInt64;
   const auto plan = TensorPlan::Compile(part, test::PackedRowsTensors(form), ExpandSpec{}).value();
@@ -271,15 +271,16 @@ TEST_CASE("the consumer makes labels of wide elements too, in its own index type
 
 TEST_CASE("without outputs, rows are delivered as their source has them", "[pack]") {
   const Names all = {"tokens", "mask", "pack.lengths"};
-  CHECK(Delivered(*Deliver(PartOf(""), kTwoRows)) == all);
+  CHECK(Delivered(*Deliver(PackedPartOf(""), kTwoRows)) == all);
   // Reading a tensor of rows takes no other away.
-  const auto batch = Deliver(PartOf("tensors: {x: {expr: pack.label + pack.position}}"), kTwoRows);
+  const auto batch =
+      Deliver(PackedPartOf("tensors: {x: {expr: pack.label + pack.position}}"), kTwoRows);
   CHECK(Delivered(*batch) == Names{"tokens", "mask", "pack.lengths", "x"});
   CHECK(RowsOf(*batch, "x") == Json::parse("[[12, 14, 16, -100], [15, -99]]"));
 }
 
 TEST_CASE("a function of a plugin reads tensors of rows", "[pack][function_graph]") {
-  const TensorsPart part = PartOf(
+  const TensorsPart part = PackedPartOf(
       "tensors: {f: {python: 'm:f', inputs: [pack.label, pack.segment], type: 'int64[*]'}}\n");
   const PackedRowsForm form = FormOf(part);
   CHECK(form.next);
@@ -322,7 +323,7 @@ TEST_CASE("the operations of packed rows cannot be written", "[pack]") {
 }
 
 TEST_CASE("labels are made of integers", "[pack]") {
-  TensorsPart part = PartOf("output: [pack.label]");
+  TensorsPart part = PackedPartOf("output: [pack.label]");
   auto source = test::PackedRowsTensors(FormOf(part));
   source[0].dtype = DType::kFloat32;
   source[0].min = source[0].max = 0;
@@ -336,7 +337,7 @@ TEST_CASE("labels are made of integers", "[pack]") {
 
 TEST_CASE("pad.pack pads all outputs that are cut as the rows, and no other", "[pack][pad]") {
   const auto batch = Deliver(
-      PartOf(
+      PackedPartOf(
           "tensors: {x: {expr: tokens * 2}, hot: {one_hot: mask, depth: 5}, "
           "y: {slice: tokens, axis: 1, range: [0, 1]}, both: {concat: [tokens, tokens], axis: 1}, "
           "wide: {bits: mask}}\n"
@@ -366,14 +367,14 @@ TEST_CASE("pad.pack pads all outputs that are cut as the rows, and no other", "[
 }
 
 TEST_CASE("pad.pack pads rows without outputs that are named", "[pack][pad]") {
-  const auto batch = Deliver(PartOf("pad: {pack: {}}"), kTwoRows);
+  const auto batch = Deliver(PackedPartOf("pad: {pack: {}}"), kTwoRows);
   CHECK(Delivered(*batch) == Names{"tokens", "mask", "pack.lengths", "tokens.length"});
   CHECK(batch->Find("mask")->shape == std::vector<std::uint64_t>{2, 8});
 }
 
 TEST_CASE("rows are padded to pack.size, or to more", "[pack][pad]") {
   const auto extent = [](const std::string& yaml) {
-    return Deliver(PartOf("output: [pack.position]\n" + yaml), kTwoRows)
+    return Deliver(PackedPartOf("output: [pack.position]\n" + yaml), kTwoRows)
         ->Find("pack.position")
         ->shape.back();
   };
@@ -396,8 +397,8 @@ TEST_CASE("pad.pack takes `to` only, and the outputs that it pads `value` only",
 
 TEST_CASE("other tensors of rows are padded by all keys of their own", "[pack][pad]") {
   const auto batch =
-      Deliver(PartOf("output: [tokens, pack.lengths, pack.position]\n"
-                     "pad: {pack.lengths: {multiple: 4}, pack.position: {to: 5, value: -1}}"),
+      Deliver(PackedPartOf("output: [tokens, pack.lengths, pack.position]\n"
+                           "pad: {pack.lengths: {multiple: 4}, pack.position: {to: 5, value: -1}}"),
               kTwoRows);
   CHECK(RowsOf(*batch, "pack.lengths") == Json::parse("[[3, 1, 0, 0], [2, 0, 0, 0]]"));
   CHECK(RowsOf(*batch, "pack.position") == Json::parse("[[0, 1, 2, 0, -1], [0, 1, -1, -1, -1]]"));
@@ -408,17 +409,18 @@ TEST_CASE("other tensors of rows are padded by all keys of their own", "[pack][p
 TEST_CASE("offsets of rows without padding go with no padded output", "[pack][pad]") {
   CHECK_THAT(ErrorOf("output: [tokens, pack.cu_seqlens]\npad: {tokens: {multiple: 8}}"),
              Catch::Contains("pad.tokens: pack.cu_seqlens counts rows one after another"));
-  const auto batch = Deliver(
-      PartOf("output: [pack.lengths, pack.cu_seqlens]\npad: {pack.lengths: {to: 2}}"), kTwoRows);
+  const auto batch =
+      Deliver(PackedPartOf("output: [pack.lengths, pack.cu_seqlens]\npad: {pack.lengths: {to: 2}}"),
+              kTwoRows);
   CHECK(RowsOf(*batch, "pack.cu_seqlens") == Json::parse("[0, 3, 4, 6]"));
 }
 
 TEST_CASE("without packed rows, pad.pack pads the tensor of this name", "[pack][pad]") {
-  TensorsPart part =
-      PartOf("tensors: {pack: {cast: mask, dtype: int32}}\noutput: [pack]\npad: {pack: {to: 9}}");
+  TensorsPart part = PackedPartOf(
+      "tensors: {pack: {cast: mask, dtype: int32}}\noutput: [pack]\npad: {pack: {to: 9}}");
   part.pack.reset();
   CHECK(Deliver(part, kTwoRows)->Find("pack")->shape == std::vector<std::uint64_t>{2, 9});
-  part = PartOf("output: [mask]\npad: {pack: {}}");
+  part = PackedPartOf("output: [mask]\npad: {pack: {}}");
   part.pack.reset();
   CHECK_THAT(Compile(part).status().message(), Catch::Contains("pad.pack: rows are not packed"));
   CHECK_THAT(ErrorOf("tensors: {pack: {cast: mask, dtype: int32}}"),
