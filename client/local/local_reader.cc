@@ -14,6 +14,14 @@
 #include "server/source/source.h"
 
 namespace millrace {
+namespace {
+
+/// There is no other worker that could try what a user's code failed to build.
+Status WithoutRetry(const Status& status) {
+  return status.code() == StatusCode::kAborted ? DataLoss(status.message()) : status;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<LocalReader>> LocalReader::Create(const SessionOptions& options,
                                                          LocalDatasets datasets, LocalForm form) {
@@ -130,7 +138,24 @@ Status LocalReader::RequireNotCancelled() const {
 Status LocalReader::CheckExample(ExampleId example) const {
   const std::uint64_t examples = plan_->source()->whole_examples();
   if (example.value() < examples) return OkStatus();
-  return OutOfRange(fmt::format("example {}: there are {}", example.value(), examples));
+  const char* const what = plan_->source()->facts().packed ? "row" : "example";
+  return OutOfRange(fmt::format("{} {}: there are {}", what, example.value(), examples));
+}
+
+Result<std::optional<std::vector<RowPiece>>> LocalReader::PiecesOf(ExampleId row,
+                                                                   std::uint64_t epoch) const {
+  MILLRACE_RETURN_IF_ERROR(CheckExample(row));
+  const Source* source = plan_->source();
+  std::uint64_t own = row.value();
+  if (const auto branches = source->branches(); !branches.empty()) {
+    const SourceBranch& branch = branches[BranchOf(branches, row)];
+    source = branch.source.get();
+    own -= branch.first;
+  }
+  if (source->packs() == nullptr) return std::optional<std::vector<RowPiece>>();
+  auto pieces = source->packs()->PiecesIn(epoch, ExampleId(own));
+  MILLRACE_RETURN_IF_ERROR(WithoutRetry(pieces.status()));
+  return std::optional(*std::move(pieces));
 }
 
 Result<Batch> LocalReader::BatchOf(std::span<const ExampleId> examples, std::uint64_t epoch) {
@@ -152,9 +177,7 @@ Result<Batch> LocalReader::Deliver(
   auto rep = std::make_shared<Batch::Rep>();
   MutexLock lock(build_mutex_);
   auto packed = build(*scratch_);
-  // There is no other worker that could try what a user's code failed to build.
-  if (packed.status().code() == StatusCode::kAborted) return DataLoss(packed.status().message());
-  MILLRACE_RETURN_IF_ERROR(packed.status());
+  MILLRACE_RETURN_IF_ERROR(WithoutRetry(packed.status()));
   rep->packed = *std::move(packed);
   if (form_ == LocalForm::kPacked) rep->micro_batches.push_back(ViewPacked(rep->packed));
   const std::size_t examples = rep->packed->examples();

@@ -20,6 +20,7 @@
 #include "common/batch/batch.h"
 #include "common/system/mutex.h"
 #include "server/plan/plan.h"
+#include "server/source/document_packs.h"
 
 namespace millrace {
 
@@ -57,8 +58,11 @@ class LocalReader final : public BatchReader {
   // Only a local plan can answer the following. REQUIRES: attached.
 
   const Plan& plan() const { return *plan_; }
-  /// OutOfRange for an example that the source does not have.
+  /// OutOfRange for an example, or a row of packed documents, that the source does not have.
   Status CheckExample(ExampleId example) const;
+  /// The pieces of documents that a row has in batches of an epoch; nullopt if the plan packs none.
+  /// Reads the row's documents. OutOfRange as for CheckExample.
+  Result<std::optional<std::vector<RowPiece>>> PiecesOf(ExampleId row, std::uint64_t epoch) const;
   /// The batch of the examples with these ids, in that order, as in an epoch; for examples that the
   /// pipeline cuts, all chunks. OutOfRange as for CheckExample.
   Result<Batch> BatchOf(std::span<const ExampleId> examples, std::uint64_t epoch);

@@ -86,8 +86,10 @@ class LibraryKeeper final : public ColumnKeeper {
 class SourceMeasurer final : public RangeMeasurer {
  public:
   static Result<std::unique_ptr<RangeMeasurer>> Make(std::shared_ptr<const Source> source,
-                                                     std::vector<MeasurableColumn> columns) {
-    MILLRACE_ASSIGN_OR_RETURN(Measurer measurer, Measurer::Make(*source, std::move(columns)));
+                                                     std::vector<MeasurableColumn> columns,
+                                                     std::vector<std::uint64_t> excluded) {
+    MILLRACE_ASSIGN_OR_RETURN(Measurer measurer,
+                              Measurer::Make(*source, std::move(columns), std::move(excluded)));
     return std::unique_ptr<RangeMeasurer>(
         new SourceMeasurer(std::move(source), std::move(measurer)));
   }
@@ -242,7 +244,7 @@ Result<std::unique_ptr<RangeMeasurer>> MakeRangeMeasurer(PlanLibrary& library,
   }
   const std::shared_ptr<const Source>& source = catcher.caught()->source;
   MILLRACE_ASSIGN_OR_RETURN(std::vector<MeasurableColumn> columns, ColumnsOf(set, *source));
-  return SourceMeasurer::Make(source, std::move(columns));
+  return SourceMeasurer::Make(source, std::move(columns), catcher.caught()->excluded_examples);
 }
 
 FetchedColumns::Fetch FetchFrom(std::shared_ptr<Connector> connector, std::string addresses,

@@ -27,7 +27,8 @@
 namespace millrace {
 namespace {
 
-Status CheckExcluded(const PlanParts& parts, const Source& source) {
+/// `parts`: those that the source was made of.
+Status CheckExcludedOf(const PlanParts& parts, const Source& source) {
   const std::vector<std::uint64_t>& excluded = parts.Get<ExcludePart>().examples;
   const DocumentPacks* const packs = source.packs();
   const std::uint64_t examples =
@@ -36,6 +37,16 @@ Status CheckExcluded(const PlanParts& parts, const Source& source) {
   return AtKey(parts, InvalidArgument(fmt::format(
                           "exclude.examples: there is no example {}: the source has {}, from 0 on",
                           excluded.back(), examples)));
+}
+
+Status CheckExcluded(const PlanParts& parts, const Source& source) {
+  const std::vector<BranchPart>& branches = parts.Get<BranchesPart>().branches;
+  if (branches.empty()) return CheckExcludedOf(parts, source);
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    const Status checked = CheckExcludedOf(branches[i].parts, *source.branches()[i].source);
+    if (!checked.ok()) return checked.WithContext(fmt::format("branch {}", branches[i].name));
+  }
+  return OkStatus();
 }
 
 /// The examples that are dropped in their places, of all branches, unless the source does it.
@@ -258,8 +269,7 @@ Result<std::shared_ptr<const PackedBatch>> CompiledPlan::Assemble(PlanScratch& s
   return batch;
 }
 
-Status CompiledPlan::FindRows(PlanScratch& scratch, std::uint64_t epoch,
-                              ExampleRange units) const {
+Status CompiledPlan::FindRows(PlanScratch& scratch, std::uint64_t epoch, ExampleRange units) const {
   const std::uint64_t n = order_.order->units();
   if (units.first > n || units.count > n - units.first) {
     return OutOfRange(fmt::format("places {} to {} of an epoch: it has {} {}", units.first,

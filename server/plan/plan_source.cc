@@ -6,7 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/base/hash.h"
 #include "common/operations/pack_names.h"
@@ -18,8 +19,10 @@
 #include "server/plan/order/chunked_source.h"
 #include "server/plan/packed/packed_source.h"
 #include "server/plan/tensors/document_tensors.h"
+#include "server/plan/tensors/needed_definitions.h"
 #include "server/plan/tensors/pack_outputs.h"
 #include "server/plan/tensors/tensor_functions.h"
+#include "server/plan/text/canonical.h"
 #include "server/source/columns_read.h"
 #include "server/source/mix_parts.h"
 #include "server/source/order_parts.h"
@@ -29,11 +32,30 @@ namespace {
 
 using SourcePtr = std::shared_ptr<const Source>;
 
-/// The source with the cache that the parts ask for, if they ask for one.
-Result<SourcePtr> AddCache(SourcePtr source, const PlanParts& parts,
+/// A digest of all operations that decide how examples are built. `functions`: over examples, of
+/// `tensors`.
+Digest128 BuildOf(const PlanParts& parts, const TensorsPart& tensors,
+                  const TensorFunctions& functions) {
+  const Digest128 operations = parts.Get<MeasurePart>().operations;
+  // The code of a function is known elsewhere, but not how what it reads is computed.
+  const NamedDefinitions definitions = DefinitionsOf(tensors);
+  std::set<std::string> needed;
+  for (const std::string& name : functions.PureOnes()) AddNeeded(definitions, name, needed);
+  if (needed.empty()) return operations;
+  std::string text = operations.ToHex();
+  for (const std::string& name : needed) {
+    const TensorDefinition& definition = *definitions.at(name);
+    text +=
+        fmt::format("\n{}={}", name,
+                    FormatDefinition(definition, *tensors.operations->Find(definition.operation)));
+  }
+  return Xxh3(text);
+}
+
+/// The source with the cache that the parts ask for, if they ask for one. `build`: as of BuildOf.
+Result<SourcePtr> AddCache(SourcePtr source, const Digest128& build, const PlanParts& parts,
                            const SourceServices& services) {
-  const SourceCache cache = {services.examples, parts.Get<CachePart>().examples,
-                             parts.Get<MeasurePart>().operations};
+  const SourceCache cache = {services.examples, parts.Get<CachePart>().examples, build};
   if (cache.level == CacheLevel::kDisk && cache.examples != nullptr &&
       !cache.examples->has_disk()) {
     services.logger.Warning(
@@ -46,17 +68,28 @@ Result<SourcePtr> AddCache(SourcePtr source, const PlanParts& parts,
   return cached;
 }
 
-/// A digest of all that decides how examples of the source are built.
-Digest128 OperationsOf(const Source& source, const PlanParts& parts) {
-  const Digest128 operations = parts.Get<MeasurePart>().operations;
-  // The results of a user's code are measured anew if the code is another one.
-  const std::string& code = source.facts().code;
-  return code.empty() ? operations : Xxh3(fmt::format("{}\n{}", operations.ToHex(), code));
+/// Documents that are excluded: one of them may have no length, because it cannot be built.
+std::vector<std::uint64_t> ExcludedDocuments(const PlanParts& parts) {
+  if (parts.Get<PackPart>().tensor.empty()) return {};
+  return parts.Get<ExcludePart>().examples;
 }
 
-/// The source with the measured columns that the parts read, if they read any.
-Result<SourcePtr> AddColumns(SourcePtr source, const DrawnDataset& drawn,
-                             const SourceServices& services) {
+/// A digest of all that decides what is measured of examples. `build`: as of BuildOf.
+Digest128 OperationsOf(const Source& source, const Digest128& build, const PlanParts& parts) {
+  // The results of a user's code are measured anew if the code is another one.
+  const std::string& code = source.facts().code;
+  const std::vector<std::uint64_t> excluded = ExcludedDocuments(parts);
+  if (code.empty() && excluded.empty()) return build;
+  std::string text = fmt::format("{}\n{}", build.ToHex(), code);
+  // Pipelines that do not exclude them have to meet what is wrong with them.
+  if (!excluded.empty()) text += fmt::format("\nwithout {}", fmt::join(excluded, " "));
+  return Xxh3(text);
+}
+
+/// The source with the measured columns that the parts read, if they read any. `operations`: as of
+/// OperationsOf.
+Result<SourcePtr> AddColumns(SourcePtr source, const Digest128& operations,
+                             const DrawnDataset& drawn, const SourceServices& services) {
   const PlanParts& parts = *drawn.parts;
   // Tensors that cannot be cut are refused before their lengths are measured.
   Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
@@ -70,8 +103,9 @@ Result<SourcePtr> AddColumns(SourcePtr source, const DrawnDataset& drawn,
   if (request.columns.empty()) return source;
   request.dataset_id = drawn.id;
   request.folders = drawn.column_folders;
-  request.operations = OperationsOf(*source, parts);
+  request.operations = operations;
   request.source = source;
+  request.excluded_examples = ExcludedDocuments(parts);
   request.excluded_files = parts.Get<ExcludePart>().files;
   const Result<MeasuredColumns> values = services.columns.Get(request);
   if (!values.ok()) return AtKey(parts, values.status());
@@ -98,12 +132,10 @@ Result<TensorLevels> LevelsOf(const PlanParts& parts,
   }
   std::vector<std::string> packed = {pack.tensor};
   packed.insert(packed.end(), pack.with.begin(), pack.with.end());
-  MILLRACE_ASSIGN_OR_RETURN(DocumentTensors parted,
-                            PartTensors(parts.Get<TensorsPart>(), packed));
-  return TensorLevels{
-      std::move(parted.of_documents),
-      {ColumnsReadBy(parts), std::set<std::string>(packed.begin(), packed.end())},
-      std::move(parted.of_rows)};
+  MILLRACE_ASSIGN_OR_RETURN(DocumentTensors parted, PartTensors(parts.Get<TensorsPart>(), packed));
+  return TensorLevels{std::move(parted.of_documents),
+                      {ColumnsReadBy(parts), std::set<std::string>(packed.begin(), packed.end())},
+                      std::move(parted.of_rows)};
 }
 
 /// Which tensors of pieces something reads. `mix`: as TensorReaders::mix.
@@ -128,14 +160,14 @@ std::optional<PackTensors> PacksOf(std::span<const DrawnDataset> branches) {
 }
 
 /// The source of rows, if the parts pack documents, and the tensors that are left to compute from
-/// these.
-Result<PlanSource> AddPacks(SourcePtr documents, TensorsPart part,
+/// these. `operations`: as of OperationsOf.
+Result<PlanSource> AddPacks(SourcePtr documents, const Digest128& operations, TensorsPart part,
                             const std::optional<std::set<std::string>>& mix,
                             const FunctionChance& chance, const DrawnDataset& drawn,
                             const SourceServices& services) {
   const PlanParts& parts = *drawn.parts;
   const PackingOptions options = {.needs = NeedsOf(part, mix),
-                                  .operations = OperationsOf(*documents, parts),
+                                  .operations = operations,
                                   .folders = drawn.column_folders,
                                   .threads = services.threads,
                                   .stop = services.stop};
@@ -170,10 +202,13 @@ Result<PlanSource> SourceOf(const DrawnDataset& drawn,
   // From the inside out: functions whose results can be kept, the cache, columns measured over what
   // is cached, and either rows, or the functions that are called anew in each epoch.
   MILLRACE_ASSIGN_OR_RETURN(source, functions.AddPure(std::move(source)));
-  MILLRACE_ASSIGN_OR_RETURN(source, AddCache(std::move(source), parts, services));
-  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(std::move(source), drawn, services));
+  const Digest128 build = BuildOf(parts, levels.of_source, functions);
+  MILLRACE_ASSIGN_OR_RETURN(source, AddCache(std::move(source), build, parts, services));
+  const Digest128 operations = OperationsOf(*source, build, parts);
+  MILLRACE_ASSIGN_OR_RETURN(source, AddColumns(std::move(source), operations, drawn, services));
   if (!parts.Get<PackPart>().tensor.empty()) {
-    return AddPacks(std::move(source), std::move(levels.of_rows), mix, chance, drawn, services);
+    return AddPacks(std::move(source), operations, std::move(levels.of_rows), mix, chance, drawn,
+                    services);
   }
   MILLRACE_ASSIGN_OR_RETURN(source, functions.AddOthers(std::move(source)));
   return PlanSource{std::move(source), std::move(rest)};
@@ -191,12 +226,10 @@ Result<PlanSource> MixOf(std::span<const DrawnDataset> drawn, const PlanParts& p
       return AtKey(*branch.parts, made.status())
           .WithContext(fmt::format("branch {}", branch.branch));
     }
-    mixed.push_back(
-        {branch.branch, branch.id, std::move(made->source), std::move(made->tensors)});
+    mixed.push_back({branch.branch, branch.id, std::move(made->source), std::move(made->tensors)});
   }
-  MILLRACE_ASSIGN_OR_RETURN(
-      SourcePtr source,
-      MakeMixedSource(std::move(mixed), tensors, parts.Get<MixPart>().joint_tables));
+  MILLRACE_ASSIGN_OR_RETURN(SourcePtr source, MakeMixedSource(std::move(mixed), tensors,
+                                                              parts.Get<MixPart>().joint_tables));
   tensors.pack = source->facts().packed;  // of branches the largest size
   MILLRACE_ASSIGN_OR_RETURN(const TensorFunctions functions,
                             TensorFunctions::Open(tensors, {}, *source, {}, services.plugins));

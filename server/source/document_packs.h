@@ -68,6 +68,9 @@ class DocumentPacks {
   virtual const PackSummary& summary() const = 0;
   /// The pieces of a row, in its order. REQUIRES: there is such a row.
   virtual Result<std::vector<RowPiece>> PiecesOf(ExampleId row) const = 0;
+  /// Those of them that a batch of this epoch has: a document that is dropped has none there. Reads
+  /// the row's documents. REQUIRES: there is such a row.
+  virtual Result<std::vector<RowPiece>> PiecesIn(std::uint64_t epoch, ExampleId row) const = 0;
   /// The rows of an example of documents(). REQUIRES: it has the example.
   virtual Result<RowsOfDocument> RowsOf(ExampleId document) const = 0;
   /// The split label of an example of documents(). REQUIRES: it has the example.

@@ -37,6 +37,8 @@ struct TensorsPart {
   /// Absent unless a plan packs rows; then `pads` may have the key `pack`, which pads all rows
   /// (server/plan/tensors/pack_outputs.h). The plan sets it.
   std::optional<PackTensors> pack;
+  /// The outputs are what a mix reads of a branch, not what a user names.
+  bool read_by_mix = false;
   /// Where each key was written, in the form that messages use ("file:3:5"). Keys are
   /// "tensors.NAME", "tensors.NAME.KEY", "output", "pad.NAME" and "pad.NAME.KEY", also for
   /// `pad.graph`. Beside the key of a text, "tensors.NAME.KEY@text" is the place of its first

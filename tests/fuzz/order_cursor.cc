@@ -32,6 +32,10 @@ constexpr const char* kForms[] = {
     "batch: {bucket: {by: value, bounds: [20, 90], size: 4, together: 3, above: drop}}\n",
     "shuffle: {seed: 1}\nbatch: {size: 7, remainder: keep}\nbalance: {by: value, group: 5}\n",
     "shuffle: {seed: 1, block: 16}\nbatch: {size: 7}\nbalance: {by: value, group: 64}\n",
+    "source: runs\npack: {tensor: run, size: 64, method: fit, window: 20, seed: 2, after: [3]}\n"
+    "shuffle: {seed: 1}\nbatch: {size: 5}\nbalance: {by: pack.squares, group: 4}\n",
+    "source: runs\npack: {tensor: run, size: 90, method: concat}\nbatch: {global_size: 6, "
+    "remainder: keep}\n",
     "branches:\n  a: {dataset: n, source: numbers, shuffle: {seed: 1}}\n  b: {dataset: n, source: "
     "numbers, filter: {where: \"value > 60\"}}\nmix: {weights: {a: 5, b: 2}, epoch: {of: "
     "a}}\nbatch: "
@@ -52,10 +56,11 @@ class Plans {
     options.datasets["n"].dir = dir_ / "numbers";
     PlanLibrary library(options, MakeNullLogger());
     for (const char* form : kForms) {
-      const bool mixes = std::string_view(form).starts_with("branches:");
-      const auto plan = library.Compile(
-          PipelineSource{.yaml = std::string("millrace: 1\n") +
-                                 (mixes ? "" : "dataset: n\nsource: numbers\n") + form});
+      const std::string_view text = form;
+      std::string yaml = "millrace: 1\n";
+      if (!text.starts_with("branches:")) yaml += "dataset: n\n";
+      if (text.find("source:") == std::string_view::npos) yaml += "source: numbers\n";
+      const auto plan = library.Compile(PipelineSource{.yaml = yaml + form});
       RequireOk(plan.status(), form);
       plans_.push_back(*plan);
     }

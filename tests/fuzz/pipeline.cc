@@ -98,5 +98,11 @@ std::vector<std::string> millrace::fuzz::Seeds() {
       records,
       records + "\0\0source={records: {a: {type: float32, default: 1e3}}, on_error: fail}"s,
       "millrace: 1\ndataset: r\nsource: {records: {a: {type: str, default: x}, b: 07}}\n",
+      "millrace: 1\ndataset: t\nsource: {tokens: {dtype: uint16, eos: 7, vocab: 9}}\n"
+      "pack: {tensor: tokens, with: [mask], size: 64, method: fit, above: cut, window: 9, seed: "
+      "3}\n"
+      "batch: {size: 8}\noutput: [tokens, pack.label, pack.cu_seqlens]\n"
+      "pad: {pack: {to: 70}, pack.label: {value: -1}}\n"
+      "variants: {b: {pack: {method: concat, with: [], before: [1], after: [2, 3]}}}\n\0b"s,
       "{millrace: 1, dataset: d, source: definitions, batch: {size: 0x10}}"};
 }

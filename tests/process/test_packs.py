@@ -1,119 +1,173 @@
-"""Documents of tokens that are packed into rows: what is counted of them while they are served."""
+"""Packed rows through the command line, and while they are served."""
 
+import json
 import re
-import struct
+import subprocess
 
-from harness import check, cluster, wait_for
-from test_metrics import PROBES, Scrape
+from harness import binary, check, check_same, cluster
 from test_streams import DATA
 
-SIZE = 64
-EXCLUDED = (0, 7, 8, 150, 299)
-PIPELINE = f"""millrace: 1
+PIPELINE = """millrace: 1
 dataset: data
 source: tokens
-pack: {{tensor: tokens, size: {SIZE}, method: concat, before: [1]}}
-shuffle: {{seed: 7}}
-batch: {{size: 8, remainder: keep}}
-exclude: {{examples: {list(EXCLUDED)}}}
-output: [tokens, pack.label]
+filter: {where: "tokens.length != 7"}
+pack: {tensor: tokens, size: 64, method: fit, above: ABOVE, window: 100, seed: 5}
+shuffle: {seed: 7}
+batch: {global_size: 12, remainder: keep}
+output: [tokens, pack.lengths, pack.documents, pack.label, pack.cu_seqlens]
+pad: {pack: {}}
 """
 
 
-def lengths_of(folder):
-    """The number of tokens of each document, as the .idx files have it."""
+def packs(c, above="split", more=""):
+    """Generates sequences of tokens, which the cluster's pipeline packs. Returns their lengths."""
+    folder = c.folder / "tokens"
+    if not folder.exists():
+        c.run("generate", folder, "--kind", "tokens", "--documents", 600, "--files", 3, "--mean", 20,
+              "--vocab", 1000)
+    c.dataset = folder
+    c.pipeline.write_text(PIPELINE.replace("ABOVE", above) + more)
     lengths = []
-    for path in sorted(folder.glob("*.idx")):
-        data = path.read_bytes()
-        count, = struct.unpack_from("<Q", data, 18)
-        lengths += struct.unpack_from(f"<{count}i", data, 34)
+    for index in sorted(folder.glob("*.idx")):
+        data = index.read_bytes()
+        count = int.from_bytes(data[18:26], "little")
+        lengths += [int.from_bytes(data[34 + 4 * i:38 + 4 * i], "little") for i in range(count)]
     return lengths
 
 
-class Rows:
-    """What each row lacks and has left, by the rule of `concat`."""
-
-    def __init__(self, lengths):
-        self.lost, self.tokens = {}, {}
-        at = 0
-        for document, length in enumerate(lengths):
-            end = at + length + 1 if length else at  # with what is put before it
-            for row in range(at // SIZE, -(-end // SIZE) if end > at else 0):
-                piece = min(end, (row + 1) * SIZE) - max(at, row * SIZE)
-                lost = document in EXCLUDED
-                self.lost[row] = self.lost.get(row, 0) + lost
-                self.tokens[row] = self.tokens.get(row, 0) + (0 if lost else piece)
-            at = end
-
-    def of(self, lines):
-        """(tokens, lost pieces) of delivered batches."""
-        rows = [row for line in lines for row in line["examples"]]
-        dropped = [row for line in lines for row, _ in line["dropped"]]
-        check(all(self.tokens[row] for row in rows) and not any(self.tokens[row] for row in dropped),
-              "other rows are dropped than those without a piece")
-        return sum(self.tokens[row] for row in rows), sum(self.lost[row] for row in rows + dropped)
+def offline(c, command, *options):
+    return c.run(command, c.pipeline, "--dataset", f"data={c.dataset}", *options)
 
 
-def packed(c):
-    """Generates documents, and a pipeline that packs them without some."""
-    c.dataset = c.folder / "pairs"
-    c.run("generate", c.dataset, "--kind", "tokens", "--format", "pairs", "--documents", 300, "--files",
-          3, "--mean", 100, "--vocab", 1000)
-    c.pipeline.write_text(PIPELINE)
-    lengths = lengths_of(c.dataset)
-    check(len(lengths) == 300, f"{len(lengths)} documents")
-    return lengths, Rows(lengths)
+def refused(c, command, *options, code):
+    """What a command that fails says."""
+    done = subprocess.run([binary("cli"), command, str(c.pipeline), "--dataset", f"data={c.dataset}",
+                           *map(str, options)], capture_output=True, text=True, check=False)
+    check(done.returncode == code, f"{command} {options}: {done.returncode}: {done.stderr}")
+    return done.stderr
 
 
-def test_tokens_and_lost_pieces_are_counted_as_loops_take_them():
+def test_inspect_counts_documents_rows_and_what_is_left_out():
     with cluster(DATA) as c:
-        lengths, rows = packed(c)
-        daemon = c.serve(*PROBES)
-        consumer = c.consumer(1, job="packed")
-        consumer.expect_success()
-        lines = c.delivered(consumer.log)
-        tokens, lost = rows.of(lines)
-        check(tokens == sum(l + 1 for i, l in enumerate(lengths) if l and i not in EXCLUDED), f"{tokens}")
-        dropped = [line for line in lines if line["dropped"]]
-        check(lost > len(EXCLUDED) and dropped, f"{lost} lost pieces, {len(dropped)} batches lack rows")
-        scrape = Scrape(daemon)
-        job = 'job="packed"'
-        check(scrape.value("millrace_tokens_delivered_total", job) == tokens, f"{tokens} tokens")
-        counted = scrape.value("millrace_pieces_lost_total", job + ',reason="excluded"')
-        check(counted == lost, f"{counted} lost pieces, expected {lost}")
-        check(scrape.value("millrace_examples_dropped_total", 'reason="excluded"') ==
-              sum(len(line["dropped"]) for line in dropped), "dropped rows")
-        said = consumer.text()
-        check(f"{tokens} tokens: " in said and f"pieces of documents lost as excluded: {lost}\n" in said,
-              said)
+        lengths = packs(c, "drop")
+        told = offline(c, "inspect")
+        kept = [length for length in lengths if length != 7]
+        above = [length for length in kept if length > 64]
+        elements = sum(kept) - sum(above)
+        check(above, "no document is above the size")
+        for line in (f"documents      {len(kept)} of 600 examples\n",
+                     f"  filtered     {600 - len(kept)}\n",
+                     f"  above        {len(above)} have more elements than a row\n",
+                     f"  elements     {elements} in rows, {sum(above)} left out\n"):
+            check(line in told, f"{line!r} is not in {told}")
+        rows, count, padding = map(int, re.search(r"^rows +(\d+) of (\d+) pieces, (\d+) elements", told,
+                                                  re.M).groups())
+        check(count == len([length for length in kept if 0 < length <= 64]), told)
+        check(rows * 64 - elements == padding, told)
+        check(f"  in an epoch  {rows}\n" in told, told)
 
 
-def test_status_and_top_show_the_tokens_of_a_job_and_the_pieces_that_its_rows_lack():
+def test_where_and_batch_find_rows_and_the_documents_in_them():
     with cluster(DATA) as c:
-        _, rows = packed(c)
+        lengths = packs(c)
+        long = max(range(600), key=lambda i: lengths[i])
+        found = offline(c, "where", "--example", long, "--world-size", 3)
+        rows = [int(row) for row in re.findall(r"packed row (\d+)", found)]
+        check(rows == sorted(set(rows)) and len(rows) == (lengths[long] + 63) // 64, found)
+        check(found.startswith(f"example {long}: "), found)
+        # All rows of the document, in one batch.
+        batch = offline(c, "batch", "--example", long)
+        shown = [int(line.split()[1]) for line in batch.splitlines()[1:-1]]
+        check(shown == rows, f"{rows}: {batch}")
+        one = offline(c, "where", "--row", rows[-1], "--epochs", "0-1")
+        check(one.startswith(f"row {rows[-1]}, elements "), one)
+        check(len(re.findall(f"packed row {rows[-1]}$", one, re.M)) == 2, one)
+        # Digests say where, too.
+        for line in c.reference(0, 3):
+            for place, row in enumerate(line["examples"]):
+                if row != rows[0]:
+                    continue
+                at = [field.split() for field in found.splitlines()[2:]
+                      if field.endswith(f"packed row {row}")][0]
+                check([int(n) for n in at[1:4]] == [line["step"], line["rank"], place], f"{line} {at}")
+        check("row" in offline(c, "batch", "--row", rows[0]), "the row is not shown")
+
+
+def test_where_says_why_a_document_is_in_no_row():
+    with cluster(DATA) as c:
+        lengths = packs(c, "drop")
+        for example, why in ((lengths.index(7), "filtered"),
+                             (next(i for i, length in enumerate(lengths) if length > 64), "above")):
+            for command in ("where", "batch"):
+                said = refused(c, command, "--example", example, code=2)
+                check(f"example {example} is in no row of this pipeline: {why}" in said, said)
+        for option, number in (("--example", 600), ("--row", 10 ** 9)):
+            said = refused(c, "where", option, number, code=2)
+            check(f"{option} {number}: the pipeline's source has " in said, said)
+
+
+def test_documents_that_are_empty_or_cannot_be_built_are_told_apart():
+    with cluster(DATA) as c:
+        folder = c.folder / "boards"
+        c.run("generate", folder, "--kind", "records", "--records", 200, "--files", 2)
+        c.dataset = folder
+        c.pipeline.write_text("""millrace: 1
+dataset: data
+source: {records: {s: int64, x: "float32[*, 2]"}, on_error: drop}
+pack: {tensor: x, size: 20, method: concat}
+batch: {size: 8, remainder: keep}
+""")
+        told = offline(c, "inspect")
+        empty, bad = (int(re.search(rf"^  {what} +(\d+)$", told, re.M)[1]) for what in ("empty", "not built"))
+        why = {}
+        for example in range(60):
+            try:
+                offline(c, "where", "--example", example)
+            except AssertionError as error:
+                why.setdefault(re.search(r"is in no row of this pipeline: (.*)", str(error))[1], example)
+        check(set(why) == {"empty", "not built"} and empty > 0 and bad > 50, f"{why}: {told}")
+        # With `fail`, such a document would never be met.
+        fails = ["--set", 'source={records: {s: int64, x: "float32[*, 2]"}, on_error: fail}']
+        said = refused(c, "inspect", *fails, code=3)
+        check(f"exclude: {{examples: [{why['not built']}]}}" in said, said)
+        excluded = []
+        for _ in range(3):
+            said = refused(c, "inspect", *fails, "--set", f"exclude.examples={excluded}", code=3)
+            excluded.append(int(re.search(r"examples: \[(\d+)\]", said)[1]))
+        check(len(set(excluded)) == 3, f"{excluded}")
+
+
+def test_rows_are_delivered_as_they_are_built_alone_in_any_fleet():
+    with cluster(DATA) as c:
+        packs(c, more="exclude: {examples: [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n")
+        c.dispatcher()
+        c.worker(threads=2)
+        c.worker()
+        hashes = []
+        for world_size in (1, 3, 4):
+            consumer = c.consumer(world_size, epochs=2, job=f"of {world_size}")
+            consumer.expect_success()
+            lines = c.delivered(consumer.log)
+            check_same(lines, c.reference(0, world_size) + c.reference(1, world_size))
+            hashes.append(sorted(example for line in lines if line["epoch"] == 1
+                                 for example in [*line["examples"], *(d[0] for d in line["dropped"])]))
+        rows = int(re.search(r"^rows +(\d+)", offline(c, "inspect"), re.M)[1])
+        check(all(found == list(range(rows)) for found in hashes), "rows are missing, or come twice")
+        whole = c.consumer(2, epochs=1, job="first")
+        whole.expect_success()
+        cursor = re.search(r"^cursor (\S+)$", whole.text(), re.M)[1]
+        rest = c.consumer(3, epochs=1, job="rest", extra=["--cursor", cursor])
+        rest.expect_success()
+        check_same(c.delivered(rest.log), c.reference(1, 3))
+
+
+def test_a_log_of_rows_has_each_row_once():
+    with cluster(DATA) as c:
+        packs(c)
         c.serve()
-        for command in (("status",), ("top", "--once")):
-            check("TOKENS/S" not in c.run(*command, "--address", c.address), f"{command} without a job")
-        consumer = c.consumer(1, epochs=1000, extra=["--delay", "0.02", "--prefetch-bytes", "30000"])
-
-        def counted():
-            job = next(iter(c.status()["jobs"]), None)
-            return job and job["pieces_lost"] and job["dropped"] and job["tokens_per_second"] > 0
-        wait_for(counted, "nothing is counted", consumer.popen)
-        status = c.status()
-        counters = status["consumers"][0]["counters"]
-        batches = int(counters["batches"])
-        lines = wait_for(lambda: (log := c.delivered(consumer.log)) and len(log) >= batches and log,
-                         "the log is behind", consumer.popen)[:batches]
-        tokens, lost = rows.of(lines)
-        check(int(counters["tokens"]) == tokens, f"{counters}, not {tokens} tokens")
-        job = status["jobs"][0]
-        check(int(job["tokens"]) == tokens, f"{job}, not {tokens} tokens")
-        check([(one["name"], int(one["pieces"])) for one in job["pieces_lost"]] == [("excluded", lost)],
-              f"{job}, not {lost} lost pieces")
-        shown = c.run("status", "--address", c.address)
-        check(re.search(r" TOKENS/S .* DROPPED +LOST PIECES ", shown), shown)
-        check(re.search(r"\d+ excluded +\d+ excluded ", shown), shown)
-        check("TOKENS/S" in c.run("top", "--once", "--address", c.address), "top")
-        consumer.terminate()
+        consumer = c.consumer(2, epochs=2)
         consumer.expect_success()
+        out = c.run("check-log", c.pipeline, "--dataset", f"data={c.dataset}", "--world-size", 2, "--epochs",
+                    2, "--log", consumer.log)
+        check("each once an epoch" in out, out)
+        check(all(json.loads(line)["examples"] for line in consumer.log.read_text().splitlines()), "no rows")

@@ -426,3 +426,18 @@ def test_quickstart_does_the_same_for_a_graph_dataset():
                               check=False, cwd="/")
     check(done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:])
     check("1400 examples delivered, each once an epoch" in done.stdout, done.stdout[-1000:])
+
+
+def test_quickstart_packs_the_documents_of_a_folder_of_tokens():
+    if pathlib.Path(os.environ["MILLRACE_BUILD_DIR"]) != ROOT / "build" / "release":
+        raise Skipped("quickstart builds the release preset")
+    with cluster(None) as c:
+        for form in ("pairs", "raw"):  # of raw files `inspect` says which type they have
+            texts = c.folder / form
+            c.run("generate", texts, "--kind", "tokens", "--documents", 300, "--format", form)
+            done = subprocess.run([ROOT / "deploy" / "quickstart", "--tokens", str(texts)],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  check=False, cwd="/")
+            check(done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:])
+            rows = re.search(r"(\d+) examples delivered, each once an epoch", done.stdout)
+            check(rows and 100 < int(rows[1]) < 300, done.stdout[-1000:])

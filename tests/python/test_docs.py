@@ -29,10 +29,11 @@ def run_cells(page, names):
 
 
 def test_every_page_with_cells_has_a_test_that_runs_them():
-    # test_bring_your_data.py and test_ray.py run those that this file does not.
+    # test_bring_your_data.py, test_language_models.py and test_ray.py run those that this file does
+    # not.
     run = {"formats/tokens.md", "guides/bring-your-data.md", "guides/graphs.md",
-           "guides/import.md", "guides/plugins.md", "guides/ray.md", "reference/python.md",
-           "start/python.md"}
+           "guides/import.md", "guides/language-models.md", "guides/plugins.md", "guides/ray.md",
+           "reference/python.md", "start/python.md"}
     docs = ROOT / "docs"
     found = {str(p.relative_to(docs)) for p in docs.rglob("*.md") if "```python" in p.read_text()}
     assert found == run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 
-from . import _coq, _report
+from . import _coq, _packed, _report
 from ._core import Batch
 from ._epoch import Epoch, micro_batches_of
 from ._host import values
@@ -108,8 +108,10 @@ class Session(OfThisProcess):
 
     def batch_of(self, examples: Sequence[int], epoch: int = 0) -> Batch:
         """One batch of the examples with these ids, in this order, built outside the order of
-        epochs, with the draws of this epoch. The pipeline's filters and split do not matter. Only a
-        session of millrace.reference can do it; it does not move."""
+        epochs, with the draws of this epoch. The pipeline's filters and split do not matter. If the
+        pipeline packs documents, its examples are rows: ids are numbers of rows, of documents that
+        split and filter select. Only a session of millrace.reference can do it; it does not move.
+        """
         reader = self.reading.reader
         if not hasattr(reader, "of_examples"):
             raise ConfigError("batch_of: expected a session that builds its batches itself: "
@@ -137,7 +139,15 @@ class Session(OfThisProcess):
 
     def provenance(self, batch: Batch, row: int) -> dict:
         """The example in row `row` of a batch and its origin, as a dict for a person to read. If the
-        pipeline cuts examples, it has the number of the chunk, which the tensor `chunk` says."""
+        pipeline cuts examples, it has the number of the chunk, which the tensor `chunk` says.
+
+        If the pipeline packs documents, `example` is the number of the packed row, and `pieces`
+        lists what lies in it, in order: {"document": id, "begin": first element in the document,
+        "length": elements}. Pieces of documents that were dropped are not there, as they are not in
+        the batch. A session with a dispatcher reads them from the batch, and has no `pieces` unless
+        `output` of the pipeline names pack.documents, pack.begins and pack.lengths. A session of
+        millrace.reference always has them.
+        """
         ids = batch.example_ids
         if not 0 <= row < len(ids):
             raise IndexError(f"row {row}: the batch has {len(ids)} examples")
@@ -147,7 +157,13 @@ class Session(OfThisProcess):
             chunk = values(batch["chunk"])
             if chunk.ndim == 1 and chunk.format in "bBhHiIlLqQ":
                 told["chunk"] = chunk[row]
-        origin = self.reading.reader.describe(ids[row])
+        reader = self.reading.reader
+        origin = reader.describe(ids[row])
+        pieces = _packed.pieces(batch, row)
+        if pieces is None and hasattr(reader, "pieces"):
+            pieces = reader.pieces(ids[row], batch.epoch)
+        if pieces is not None:
+            return {**told, **_packed.without_planned(origin or {}), "pieces": pieces}
         if origin is not None:
             return {**told, **origin}
         return {**told, **_coq.origin(batch, row, self.spec, self.tables)}

@@ -27,7 +27,9 @@ def check(batch, spec):
     for tensor in spec.tensors:
         array = arrays[tensor.path]
         own = graphs if tensor.of_graphs else examples
-        if tensor.kind == "splits":
+        if tensor.dimension == "pieces+1":
+            problem = _check_ends(tensor.path, array)
+        elif tensor.kind == "splits":
             problem = _check_splits(tensor.path, array, own)
         else:
             rows = arrays[tensor.splits][-1] if tensor.splits else own
@@ -85,6 +87,13 @@ def _check_splits(path, splits, graphs):
         return None, f"{path}: expected {graphs + 1} numbers from 0, got {len(splits)}"
     falling = numpy.flatnonzero(numpy.diff(splits) < 0)
     return (int(falling[0]), f"{path} falls") if len(falling) else None
+
+
+def _check_ends(path, ends):
+    """Ends of pieces: each piece has elements."""
+    if len(ends) == 0 or ends[0] != 0:
+        return None, f"{path}: expected numbers from 0"
+    return (None, f"{path} does not ascend") if (numpy.diff(ends) <= 0).any() else None
 
 
 def _row(tensor_splits, arrays, element):

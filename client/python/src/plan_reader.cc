@@ -76,6 +76,21 @@ class PlanReader final : public Reader {
     const std::vector<ExampleId> examples(ids.begin(), ids.end());
     return Hold(Run([&] { return reader.BatchOf(examples, epoch); }));
   }
+  /// The pieces of documents in a row, as dicts. None if the pipeline packs none.
+  nb::object Pieces(std::uint64_t row, std::uint64_t epoch) {
+    LocalReader& reader = Local();
+    const auto pieces = Run([&] { return reader.PiecesOf(ExampleId(row), epoch); });
+    if (!pieces) return nb::none();
+    nb::list list;
+    for (const RowPiece& piece : *pieces) {
+      nb::dict one;
+      one["document"] = piece.document.value();
+      one["begin"] = piece.begin;
+      one["length"] = piece.length;
+      list.append(one);
+    }
+    return list;
+  }
   std::uint64_t Examples() const { return Local().plan().source()->whole_examples(); }
   /// The label of the part of the split that the example is in.
   std::uint32_t SplitLabel(std::uint64_t id) const {
@@ -132,6 +147,8 @@ void BindPlanReader(nb::module_& module) {
           },
           nb::arg("options"))
       .def("of_examples", &PlanReader::OfExamples, nb::arg("examples"), nb::arg("epoch") = 0)
+      .def("pieces", &PlanReader::Pieces, nb::arg("row"), nb::arg("epoch"),
+           nb::sig("def pieces(self, row: int, epoch: int) -> list[dict] | None"))
       .def("examples", &PlanReader::Examples)
       .def("split_label", &PlanReader::SplitLabel, nb::arg("example"))
       .def("selects", &PlanReader::Selects, nb::arg("example"))

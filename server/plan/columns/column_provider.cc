@@ -48,7 +48,7 @@ Status LocalColumns::MeasureAll(const ColumnRequest& request,
   Status failed;  // guarded by mutex, as is done
   std::uint64_t done = 0;
   const auto measure = [&] {
-    Result<Measurer> measurer = Measurer::Make(*request.source, columns);
+    Result<Measurer> measurer = Measurer::Make(*request.source, columns, request.excluded_examples);
     std::vector<WideValues> some;
     while (true) {
       const std::uint64_t first = next.fetch_add(kRange);

@@ -27,6 +27,8 @@ struct ColumnRequest {
   std::shared_ptr<const Source> source;   // that can be measured
   std::vector<MeasurableColumn> columns;  // at least one
   std::vector<std::string> excluded_files = {};  // the source does not have their examples whole
+  /// Examples, ascending, that have no value if building them fails. They are in `operations`.
+  std::vector<std::uint64_t> excluded_examples = {};
 };
 
 /// Thread-safe.

@@ -26,6 +26,12 @@ std::optional<MeasuredType> ScalarType(const TensorSpec& tensor) {
   return std::nullopt;
 }
 
+/// Whether an error of building an example says something about the example: its data are not as
+/// they should be, or a user's code fails with it.
+bool IsOfExample(const Status& status) {
+  return status.code() == StatusCode::kDataLoss || status.code() == StatusCode::kAborted;
+}
+
 }  // namespace
 
 std::vector<MeasurableColumn> MeasurableColumns(const Source& source) {
@@ -57,17 +63,21 @@ std::vector<MeasurableColumn> MeasurableColumns(const Source& source) {
   return columns;
 }
 
-Result<Measurer> Measurer::Make(const Source& source, std::vector<MeasurableColumn> columns) {
+Result<Measurer> Measurer::Make(const Source& source, std::vector<MeasurableColumn> columns,
+                                std::vector<std::uint64_t> excluded) {
   auto pool = std::make_unique<BufferPool>();
   MILLRACE_ASSIGN_OR_RETURN(BatchWriter writer,
                             BatchWriter::Create(source.tensors(), source.expand(), *pool));
-  return Measurer(source, std::move(columns), std::move(pool), std::move(writer));
+  return Measurer(source, std::move(columns), std::move(excluded), std::move(pool),
+                  std::move(writer));
 }
 
 Measurer::Measurer(const Source& source, std::vector<MeasurableColumn> columns,
-                   std::unique_ptr<BufferPool> pool, BatchWriter writer)
+                   std::vector<std::uint64_t> excluded, std::unique_ptr<BufferPool> pool,
+                   BatchWriter writer)
     : source_(&source),
       columns_(std::move(columns)),
+      excluded_(std::move(excluded)),
       pool_(std::move(pool)),
       writer_(std::move(writer)),
       reader_(source.NewReader()) {}
@@ -89,6 +99,10 @@ std::uint64_t Measurer::ValueOf(const PackedBatch& batch, std::size_t tensor, Me
   return 0;
 }
 
+bool Measurer::IsExcluded(ExampleId id) const {
+  return std::binary_search(excluded_.begin(), excluded_.end(), id.value());
+}
+
 Status Measurer::Measure(ExampleId first, std::uint64_t count, std::vector<WideValues>& values) {
   values.clear();
   for (const MeasurableColumn& column : columns_) {
@@ -100,18 +114,32 @@ Status Measurer::Measure(ExampleId first, std::uint64_t count, std::vector<WideV
     for (std::uint64_t i = begin; i < std::min(count, begin + kAtOnce); ++i) {
       ids.emplace_back(first.value() + i);
     }
-    writer_.Begin({}, 0, 0, static_cast<std::uint32_t>(ids.size()));
-    const Status read = reader_->Append(ids, writer_);
-    MILLRACE_RETURN_IF_ERROR(source_->CheckIntact());
-    MILLRACE_RETURN_IF_ERROR(read);
-    MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch, writer_.Seal());
-    const std::vector<ExampleId>& built = batch->info().example_ids;
-    for (std::size_t c = 0; c < columns_.size(); ++c) {
-      const std::size_t tensor = *batch->Find(source_->tensors()[columns_[c].tensor].path);
-      for (std::size_t row = 0; row < built.size(); ++row) {
-        values[c].Set(built[row].value() - first.value(),
-                      ValueOf(*batch, tensor, columns_[c].type, row));
-      }
+    const Status measured = MeasureTogether(ids, first, values);
+    if (measured.ok()) continue;
+    const bool some_excluded =
+        std::any_of(ids.begin(), ids.end(), [&](ExampleId id) { return IsExcluded(id); });
+    if (!some_excluded) return measured;
+    for (const ExampleId id : ids) {
+      const Status alone = MeasureTogether({&id, 1}, first, values);
+      if (!alone.ok() && !(IsExcluded(id) && IsOfExample(alone))) return alone;
+    }
+  }
+  return OkStatus();
+}
+
+Status Measurer::MeasureTogether(std::span<const ExampleId> ids, ExampleId first,
+                                 std::vector<WideValues>& values) {
+  writer_.Begin({}, 0, 0, static_cast<std::uint32_t>(ids.size()));
+  const Status read = reader_->Append(ids, writer_);
+  MILLRACE_RETURN_IF_ERROR(source_->CheckIntact());
+  MILLRACE_RETURN_IF_ERROR(read);
+  MILLRACE_ASSIGN_OR_RETURN(const std::shared_ptr<const PackedBatch> batch, writer_.Seal());
+  const std::vector<ExampleId>& built = batch->info().example_ids;
+  for (std::size_t c = 0; c < columns_.size(); ++c) {
+    const std::size_t tensor = *batch->Find(source_->tensors()[columns_[c].tensor].path);
+    for (std::size_t row = 0; row < built.size(); ++row) {
+      values[c].Set(built[row].value() - first.value(),
+                    ValueOf(*batch, tensor, columns_[c].type, row));
     }
   }
   return OkStatus();

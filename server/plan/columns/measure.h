@@ -1,11 +1,13 @@
 // Measured columns: numbers of examples that are known only once the examples are built, such as
 // the nodes of a closure or the label of a record. They are found for every example of a source,
 // before split, filter and exclude, so that all pipelines over these examples have the same
-// columns.
+// columns. (Beside packs, each list of excluded examples has columns of its own: one of them may be
+// an example with which every other pipeline ends.)
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,8 +36,10 @@ std::vector<MeasurableColumn> MeasurableColumns(const Source& source);
 /// Measures the examples of a source, some at a time. Not thread-safe; the source must outlive it.
 class Measurer {
  public:
-  /// REQUIRES: the columns are among MeasurableColumns.
-  static Result<Measurer> Make(const Source& source, std::vector<MeasurableColumn> columns);
+  /// `excluded`: examples, ascending, that have no value if building them fails; otherwise that is
+  /// an error. REQUIRES: the columns are among MeasurableColumns.
+  static Result<Measurer> Make(const Source& source, std::vector<MeasurableColumn> columns,
+                               std::vector<std::uint64_t> excluded = {});
 
   const std::vector<MeasurableColumn>& columns() const { return columns_; }
   /// The values of the examples [first, first + count): values[c] are the values of the c-th
@@ -49,10 +53,17 @@ class Measurer {
                                std::size_t row);
 
   Measurer(const Source& source, std::vector<MeasurableColumn> columns,
-           std::unique_ptr<BufferPool> pool, BatchWriter writer);
+           std::vector<std::uint64_t> excluded, std::unique_ptr<BufferPool> pool,
+           BatchWriter writer);
+
+  bool IsExcluded(ExampleId id) const;
+  /// Builds examples together, and sets their values. `first`: the example of the first value.
+  Status MeasureTogether(std::span<const ExampleId> ids, ExampleId first,
+                         std::vector<WideValues>& values);
 
   const Source* source_;
   std::vector<MeasurableColumn> columns_;
+  std::vector<std::uint64_t> excluded_;
   std::unique_ptr<BufferPool> pool_;  // of the writer
   BatchWriter writer_;
   std::unique_ptr<ExampleReader> reader_;

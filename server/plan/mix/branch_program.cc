@@ -51,6 +51,7 @@ Result<BranchProgram> BranchProgram::Make(std::shared_ptr<const Source> source, 
   }
   if (read) {
     std::vector<std::string>& outputs = part.outputs.emplace();
+    part.read_by_mix = true;
     for (const TensorSpec& tensor : program.source_->tensors()) {
       if (read->contains(DottedName(tensor.path))) outputs.push_back(tensor.path);
     }

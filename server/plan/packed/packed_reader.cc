@@ -52,6 +52,16 @@ Status PackedReader::Append(std::span<const ExampleId> ids, BatchWriter& writer)
   return OkStatus();
 }
 
+Result<std::vector<RowPiece>> PackedReader::KeptPieces(ExampleId row, std::uint64_t epoch) {
+  MILLRACE_RETURN_IF_ERROR(FindParts({&row, 1}).status());
+  MILLRACE_RETURN_IF_ERROR(FindDocuments(epoch));
+  std::vector<RowPiece> kept;
+  for (const Part& part : parts_) {
+    if (!BuiltOf(part.document).dropped) kept.push_back({part.document, part.begin, part.length});
+  }
+  return kept;
+}
+
 Result<std::size_t> PackedReader::FindParts(std::span<const ExampleId> ids) {
   rows_.clear();
   parts_.clear();

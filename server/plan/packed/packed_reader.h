@@ -37,6 +37,8 @@ class PackedReader final : public ExampleReader {
   /// also if the length of a document differs from its column, or from that of a tensor that goes
   /// where its elements go. REQUIRES: `writer` has the tensors of the view.
   Status Append(std::span<const ExampleId> ids, BatchWriter& writer) override;
+  /// The pieces that Append leaves in a row. Errors as of Append.
+  Result<std::vector<RowPiece>> KeptPieces(ExampleId row, std::uint64_t epoch);
 
  private:
   /// A piece of a row.

@@ -6,11 +6,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include "common/base/hash.h"
 #include "common/batch/layout/tensor_table.h"
@@ -32,8 +30,6 @@ constexpr std::uint64_t kWindowBytes = std::uint64_t{256} << 20;
 constexpr std::size_t kRowsAtOnce = 1024;
 /// Number of documents whose lengths are read at once.
 constexpr std::uint64_t kDocumentsRead = 4096;
-/// The key of sources with examples that may be damaged one by one.
-constexpr std::string_view kOnErrorKey = "on_error";
 
 PackOptions OptionsOf(const PackPart& part) {
   PackOptions options;
@@ -87,17 +83,11 @@ Result<PackLayout> LayoutOf(const PackedDocuments& documents, const PackPart& pa
   return made;
 }
 
-/// Documents that could not be built when their lengths were measured.
-struct NotBuilt {
+/// How many documents could not be built when their lengths were measured. Looks only at documents
+/// without elements, if there are any.
+std::uint64_t CountNotBuilt(const PackedDocuments& documents, std::uint64_t empty) {
   std::uint64_t count = 0;
-  std::optional<ExampleId> first;  // of those that are not excluded, in pack order
-};
-
-/// Looks only at documents without elements, if there are any.
-NotBuilt FindNotBuilt(const PackedDocuments& documents, std::uint64_t empty,
-                      std::span<const std::uint64_t> excluded) {
-  NotBuilt found;
-  if (empty == 0) return found;
+  if (empty == 0) return count;
   std::vector<std::uint64_t> lengths;
   for (std::uint64_t first = 0; first < documents.documents(); first += lengths.size()) {
     lengths.resize(std::min(kDocumentsRead, documents.documents() - first));
@@ -105,33 +95,14 @@ NotBuilt FindNotBuilt(const PackedDocuments& documents, std::uint64_t empty,
     for (std::uint64_t i = 0; i < lengths.size(); ++i) {
       if (lengths[i] != 0) continue;
       const ExampleId id = documents.At(first + i);
-      if (!documents.source().Unmeasured(documents.column(), id)) continue;
-      ++found.count;
-      const bool is_excluded = std::binary_search(excluded.begin(), excluded.end(), id.value());
-      if (!found.first && !is_excluded) found.first = id;
+      if (documents.source().Unmeasured(documents.column(), id)) ++count;
     }
   }
-  return found;
-}
-
-/// A document that could not be built is in no row, so a job that has to end there never would.
-Status CheckBuilt(const NotBuilt& not_built, const PlanParts& parts) {
-  const auto& options = parts.Get<SourcePart>().options;
-  const auto on_error = options.find(kOnErrorKey);
-  const bool ends =
-      on_error != options.end() && on_error->second == ParamValue(std::string("fail"));
-  if (!ends || !not_built.first) return OkStatus();
-  std::vector<std::uint64_t> excluded = parts.Get<ExcludePart>().examples;
-  excluded.push_back(not_built.first->value());
-  std::sort(excluded.begin(), excluded.end());
-  return FailedPrecondition(fmt::format(
-      "source.on_error: document {} could not be built when lengths were measured, so it is in no "
-      "row, and `fail` would never tell; to go on without it, write `exclude: {{examples: [{}]}}`",
-      not_built.first->value(), fmt::join(excluded, ", ")));
+  return count;
 }
 
 PackSummary SummaryOf(const PackedDocuments& documents, const PackLayout& layout,
-                      const NotBuilt& not_built) {
+                      std::uint64_t not_built) {
   const PlanCounts& counts = documents.selection().counts();
   const PackTotals& totals = layout.totals();
   PackSummary summary;
@@ -139,7 +110,7 @@ PackSummary SummaryOf(const PackedDocuments& documents, const PackLayout& layout
   summary.examples_per_split = counts.examples_per_split;
   summary.filtered = counts.filtered;
   summary.documents = documents.documents();
-  summary.not_built = not_built.count;
+  summary.not_built = not_built;
   summary.empty = totals.empty - summary.not_built;
   summary.above = totals.above;
   summary.rows = totals.rows;
@@ -222,6 +193,10 @@ class PackedSource final : public SourceDecorator, public DocumentPacks {
   const Source& documents() const override { return source(); }
   const PackSummary& summary() const override { return summary_; }
   Result<std::vector<RowPiece>> PiecesOf(ExampleId row) const override;
+  Result<std::vector<RowPiece>> PiecesIn(std::uint64_t epoch, ExampleId row) const override {
+    MILLRACE_ASSIGN_OR_RETURN(const auto reader, PackedReader::Make(view_));
+    return reader->KeptPieces(row, epoch);
+  }
   Result<RowsOfDocument> RowsOf(ExampleId document) const override;
   std::uint32_t SplitLabel(ExampleId document) const override {
     return view_.documents->selection().split().Of(source(), document);
@@ -345,9 +320,8 @@ Result<std::shared_ptr<const Source>> PackDocuments(std::shared_ptr<const Source
   MILLRACE_RETURN_IF_ERROR(RowTensors::Make(*source, part, options.needs, 1).status());
   MILLRACE_ASSIGN_OR_RETURN(PackLayout made, LayoutOf(*view.documents, part, options, logger));
   const auto layout = std::make_shared<const PackLayout>(std::move(made));
-  const NotBuilt not_built = FindNotBuilt(*view.documents, layout->totals().empty, view.excluded);
-  MILLRACE_RETURN_IF_ERROR(CheckBuilt(not_built, parts));
-  PackSummary summary = SummaryOf(*view.documents, *layout, not_built);
+  PackSummary summary =
+      SummaryOf(*view.documents, *layout, CountNotBuilt(*view.documents, layout->totals().empty));
   MILLRACE_RETURN_IF_ERROR(CheckRows(summary, part));
   MILLRACE_ASSIGN_OR_RETURN(view.tensors,
                             RowTensors::Make(*source, part, options.needs, layout->rows()));

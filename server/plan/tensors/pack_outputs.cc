@@ -110,15 +110,14 @@ class PackCompletion {
       return InvalidArgument(fmt::format(
           "{0}: beside the stage `pack`, no tensor is called so; choose another name", kPackKey));
     }
-    if (!part_.Reads(kPackNext)) return OkStatus();
     const std::string what = fmt::format("there is no tensor '{}'", kPackNext);
-    if (part_.outputs && HasName(*part_.outputs, kPackNext)) {
-      return InvalidArgument("output: " + what);
+    for (const TensorDefinition& definition : part_.definitions) {
+      if (!HasName(definition.inputs, kPackNext)) continue;
+      return InvalidArgument(fmt::format("{}: {}", definition.name, what));
     }
-    const auto reader =
-        std::find_if(part_.definitions.begin(), part_.definitions.end(),
-                     [](const TensorDefinition& one) { return HasName(one.inputs, kPackNext); });
-    return InvalidArgument(fmt::format("{}: {}", reader->name, what));
+    // The mix makes labels of it.
+    const bool named = part_.outputs && HasName(*part_.outputs, kPackNext);
+    return named && !part_.read_by_mix ? InvalidArgument("output: " + what) : OkStatus();
   }
 
   void Define(std::string_view name, std::uint32_t extent) {

@@ -41,8 +41,7 @@ Result<PluginObject> ObjectOf(const FunctionCall& call, const std::vector<Tensor
     identity += fmt::format("{}: {}\n", output.name, TensorTypeText(output.type));
   }
   object.chance.fingerprint = Xxh3(identity).ToHex();
-  object.chance.seed =
-      function.seed ? static_cast<std::uint64_t>(*function.seed) : chance.seed;
+  object.chance.seed = function.seed ? static_cast<std::uint64_t>(*function.seed) : chance.seed;
   object.chance.tensor = chance.branch.empty() ? call.tensor : chance.branch + '.' + call.tensor;
   return object;
 }
@@ -93,6 +92,12 @@ Result<TensorFunctions> TensorFunctions::Open(const TensorsPart& part, const Ten
         .push_back({calls[i], *std::move(object), *std::move(pool)});
   }
   return functions;
+}
+
+std::vector<std::string> TensorFunctions::PureOnes() const {
+  std::vector<std::string> names;
+  for (const OpenedCall& opened : pure_) names.push_back(opened.call.tensor);
+  return names;
 }
 
 Result<std::shared_ptr<const Source>> TensorFunctions::AddPure(

@@ -32,6 +32,8 @@ class TensorFunctions {
                                       std::shared_ptr<PluginRegistry> plugins);
 
   bool empty() const { return calls_.empty(); }
+  /// The names of the definitions whose tensors AddPure adds.
+  std::vector<std::string> PureOnes() const;
 
   /// The source with the tensors that depend on the example alone: it can be measured and cached.
   /// FailedPrecondition if two processes do not give the same bytes.

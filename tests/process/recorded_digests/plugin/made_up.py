@@ -10,7 +10,7 @@ import random
 import numpy as np
 
 __all__ = ["Types", "Sounds", "Noisy", "Careless", "Lines", "letters", "crop", "noise", "careless",
-           "ranked", "picked"]
+           "ranked", "picked", "spelled", "sums"]
 
 
 class Unlucky(ValueError):
@@ -177,3 +177,20 @@ def picked(values, number):
     if number % 11 == 0:
         raise Unlucky(f"number {number}")
     return values[::1 + abs(int(number)) % 3]
+
+
+def spelled(numbers):
+    """The decimal digits of whole numbers, and two weights for each."""
+    whole = [abs(int(number)) for number in numbers]
+    if whole and whole[0] % 17 == 0:
+        raise Unlucky(f"begins with {whole[0]}")
+    digits = [int(digit) for number in whole for digit in str(number)]
+    return {"digits": np.array(digits, np.uint16),
+            "weights": np.array([[k, digit / 4] for k, digit in enumerate(digits)],
+                                np.float32).reshape(-1, 2)}
+
+
+def sums(labels, segments):
+    """The sum of the labels of each piece of a row."""
+    return np.array([labels[segments == k + 1].sum() for k in range(max(segments, default=0))],
+                    np.int64)

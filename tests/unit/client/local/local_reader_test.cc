@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include "common/epoch/cursor.h"
 #include "server/catalog/product_kinds.h"
 #include "tests/support/dataset_fixture.h"
@@ -105,6 +107,20 @@ TEST_CASE("examples are described, and those that do not exist refused", "[local
   CHECK(Ids(*reader->BatchOf(ids, 0)) == ids);
   const std::vector<ExampleId> beyond = {ExampleId(3)};
   CHECK(reader->BatchOf(beyond, 0).status().code() == StatusCode::kOutOfRange);
+}
+
+TEST_CASE("rows of packed documents are numbered, and have pieces", "[local]") {
+  const World world;
+  CHECK_FALSE((*world.Open()->PiecesOf(ExampleId(0), 0)).has_value());
+  SessionOptions options = World::Options();
+  options.pipeline += "fields: {text: true}\npack: {tensor: state_text, size: 4, method: concat}\n";
+  const auto reader = world.Open(options);
+  const std::uint64_t rows = reader->plan().source()->examples();
+  const auto pieces = *reader->PiecesOf(ExampleId(rows - 1), 0);
+  REQUIRE(pieces.has_value());
+  CHECK(pieces->back().document == ExampleId(2));
+  CHECK(reader->PiecesOf(ExampleId(rows), 0).status() ==
+        OutOfRange(fmt::format("row {0}: there are {0}", rows)));
 }
 
 TEST_CASE("a cancelled reader gives no more batches", "[local]") {

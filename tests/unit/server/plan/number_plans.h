@@ -31,8 +31,14 @@ class NumberPlans {
   }
   /// The same for the whole text of a pipeline. The dataset is called `n`.
   Result<std::shared_ptr<const Plan>> CompileText(const std::string& yaml) {
+    return CompileVariant(yaml, "");
+  }
+  /// The same with a variant; empty: none.
+  Result<std::shared_ptr<const Plan>> CompileVariant(const std::string& yaml,
+                                                     const std::string& variant) {
     PipelineSource text;
     text.yaml = yaml;
+    text.variant = variant;
     return library_.Compile(text);
   }
   /// Where measured columns may be kept.

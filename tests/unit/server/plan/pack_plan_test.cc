@@ -475,6 +475,18 @@ TEST_CASE("all branches pack documents, or none", "[plan][pack][mix]") {
              Contains("pack stands in the branches of a pipeline that has any"));
 }
 
+TEST_CASE("a mix has labels of its branches' rows", "[plan][pack][mix]") {
+  PackPlans plans({4, 3, 2, 7});
+  const std::string branch = "dataset: n, source: runs, pack: {tensor: run, size: 8, method: fit}";
+  const std::string text = "millrace: 1\nbranches:\n  a: {" + branch + "}\n  b: {" + branch +
+                           "}\nmix: {weights: {a: 1, b: 1}, epoch: 4}\n" + kBatches;
+  const auto plan = plans.CompileText(text + "output: [run, pack.label]\n");
+  INFO(plan.status().message());
+  CHECK(plan.ok());
+  const auto hidden = plans.CompileText(text + "output: [run, pack.next]\n");
+  CHECK_THAT(hidden.status().message(), Contains("output: there is no tensor 'pack.next'"));
+}
+
 TEST_CASE("any documents give the rows of a plain packer, each once an epoch", "[plan][pack]") {
   rc::prop("rows are those of the plain packer", [] {
     const PackCase any = AnyPackCase();

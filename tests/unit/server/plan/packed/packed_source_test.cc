@@ -20,7 +20,6 @@
 namespace millrace::test {
 namespace {
 
-using Catch::Contains;
 using Catch::StartsWith;
 using nlohmann::json;
 
@@ -305,22 +304,6 @@ TEST_CASE("documents that cannot be cut into rows are told with their numbers", 
                         "for example 1"));
 }
 
-TEST_CASE("a document that was not built is told if it has to end the job", "[packed]") {
-  const auto list = ListOf({.lengths = {3, 0, std::nullopt, std::nullopt}});
-  const auto pack = [&](const char* on_error, std::vector<std::uint64_t> excluded) {
-    PlanParts parts;
-    parts.Edit<PackPart>() = Fit(4);
-    parts.Edit<ExcludePart>().examples = std::move(excluded);
-    parts.Edit<SourcePart>().options["on_error"] = std::string(on_error);
-    return PackDocuments(list, parts, {}, *MakeNullLogger()).status();
-  };
-  CHECK(pack("drop", {}).ok());
-  CHECK_THAT(pack("fail", {2}).message(),
-             StartsWith("source.on_error: document 3 could not be built") &&
-                 Contains("`exclude: {examples: [2, 3]}`"));
-  CHECK(pack("fail", {2, 3}).ok());
-}
-
 TEST_CASE("the summary of packed documents counts them all", "[packed]") {
   PackPart part = Fit(4);
   part.above = PackPart::Above::kCut;
@@ -350,6 +333,22 @@ TEST_CASE("a row is described with its pieces", "[packed]") {
         std::vector<std::string>{"0", "4"});
   CHECK(std::get<std::vector<std::string>>(*row.Find("lengths")) ==
         std::vector<std::string>{"3", "1"});
+}
+
+TEST_CASE("batches of an epoch have the pieces of documents that are not dropped", "[packed]") {
+  for (const bool by_parts : {false, true}) {
+    const auto list = ListOf({.lengths = {2, 2, 1, 3, 2}, .lost = {2}, .by_parts = by_parts});
+    const auto source = Pack(list, Fit(4), {1, 4});
+    REQUIRE(source.ok());
+    const DocumentPacks& packs = *(*source)->packs();
+    const auto pieces = [&](std::uint64_t row) {
+      return packs.PiecesIn(0, ExampleId(row)).value();
+    };
+    CHECK(pieces(0) == std::vector<RowPiece>{{ExampleId(0), 0, 2}});
+    CHECK(pieces(1) == std::vector<RowPiece>{{ExampleId(3), 0, 3}});
+    CHECK(pieces(2).empty());
+    CHECK(packs.PiecesOf(ExampleId(2)).value().size() == 1);
+  }
 }
 
 TEST_CASE("a layout that is kept is found by its key alone", "[packed]") {
