@@ -98,7 +98,7 @@ def test_status_and_top_show_the_tokens_of_a_job_and_the_pieces_that_its_rows_la
 
         def counted():
             job = next(iter(c.status()["jobs"]), None)
-            return job if job and job["pieces_lost"] and job["tokens_per_second"] > 0 else None
+            return job and job["pieces_lost"] and job["dropped"] and job["tokens_per_second"] > 0
         wait_for(counted, "nothing is counted", consumer.popen)
         status = c.status()
         counters = status["consumers"][0]["counters"]

@@ -24,7 +24,7 @@ namespace millrace::test {
 namespace {
 
 constexpr std::string_view kSlicedPlugin = R"(
-    __all__ = ["Source", "Grouped", "double", "mean", "noise"]
+    __all__ = ["Source", "Grouped", "double", "mean", "noise", "count", "first"]
 
     class Source:
         def __init__(self, size=40, bad=()):

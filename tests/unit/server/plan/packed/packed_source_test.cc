@@ -194,7 +194,9 @@ TEST_CASE("pieces are lost with their documents, in each row that has one", "[pa
     std::map<DropReason, std::uint64_t> lost;
     for (std::uint64_t row = 0; row < (*source)->examples(); ++row) {
       std::map<DropReason, std::uint64_t> expected;
-      for (const RowPiece& piece : *(*source)->packs()->PiecesOf(ExampleId(row))) {
+      const auto pieces = (*source)->packs()->PiecesOf(ExampleId(row));
+      REQUIRE(pieces.ok());
+      for (const RowPiece& piece : *pieces) {
         if (piece.document == ExampleId(0)) ++expected[DropReason::kTooLarge];
         if (piece.document == ExampleId(3)) ++expected[DropReason::kExcluded];
       }
