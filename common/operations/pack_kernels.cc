@@ -42,7 +42,7 @@ std::span<T> As(std::span<std::byte> bytes) {
   return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
 }
 
-/// What all kernels whose output is cut as rows have in common.
+/// The common base of kernels whose output is cut as rows.
 template <class Out>
 class OfElements : public Kernel {
  public:

@@ -9,11 +9,11 @@ namespace millrace {
 
 /// Lengths of a row's pieces; the source has them.
 inline constexpr std::string_view kPackLengths = "pack.lengths";
-/// Of each piece the id of its document, and where in the document it begins.
+/// The id of each piece's document, and where in the document the piece begins.
 inline constexpr std::string_view kPackDocuments = "pack.documents";
 inline constexpr std::string_view kPackBegins = "pack.begins";
-/// Of each piece the document's element behind it, or kNoLabel. The source has it for pack.label
-/// alone, and nobody else sees it.
+/// The document's element behind each piece, or kNoLabel. The source has it for pack.label alone,
+/// and nobody else sees it.
 inline constexpr std::string_view kPackNext = "pack.next";
 
 // Computed from those, by operations of the same names.

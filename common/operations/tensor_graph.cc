@@ -121,7 +121,7 @@ class TensorGraphBinder {
     return widened == widened_.end() ? node : widened->second;
   }
 
-  /// What an operation of packed rows reads: the source's tensor as it travels.
+  /// The node that an operation of packed rows reads: the source's tensor as it travels.
   Result<std::size_t> TravellingOf(std::size_t node, const std::string& reader) const {
     MILLRACE_RETURN_IF_ERROR(OperandOf(node, reader).status());
     if (graph_.nodes_[node].operation == nullptr) return node;

@@ -112,7 +112,7 @@ Result<SourcePtr> AddColumns(SourcePtr source, const Digest128& operations,
   return WithColumns(source, *values);
 }
 
-/// What the tensors of a pipeline, or a branch, are computed from.
+/// The parts of a pipeline, or a branch, from which its tensors are computed.
 struct TensorLevels {
   TensorsPart of_source;  // definitions of functions and what they need, on examples of the dataset
   TensorReaders readers;  // of these

@@ -48,7 +48,7 @@ struct ChunkPart {
 /// Packs documents into rows of one size, which orders count in place of examples. Documents are the
 /// selected examples.
 struct PackPart {
-  /// What `fit` makes of a document above `size`.
+  /// The pieces that `fit` makes of a document above `size`.
   enum class Above : std::uint8_t {
     kSplit,  // several pieces
     kCut,    // a piece with its first elements

@@ -89,7 +89,7 @@ struct SourceFacts {
   std::vector<SourceBranch> branches = {};
   /// Path of the ragged tensor whose elements count as tokens; empty: examples have no tokens.
   std::string token_tensor = {};
-  /// What a plan's rows are made of, also if only its branches have packs; nullopt: no packs.
+  /// The tensors that fill a plan's rows, also if only its branches have packs; nullopt: no packs.
   std::optional<PackTensors> packed = std::nullopt;
 
   /// Whether each row depends on its example and its pass alone, so that the examples of a batch

@@ -19,7 +19,8 @@ namespace millrace {
 /// The parameters that `pad.NAME` takes.
 const std::vector<Parameter>& PadParameters(std::string_view name);
 
-/// What a source of rows has besides T, `with` and pack.lengths (common/operations/pack_names.h).
+/// The tensors of a source of rows besides T, `with` and pack.lengths
+/// (common/operations/pack_names.h).
 struct PackNeeds {
   bool documents = false;  // pack.documents
   bool begins = false;     // pack.begins

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -24,6 +23,7 @@
 #include "common/command_line/command_line.h"
 #include "server/files/file_io.h"
 #include "server/plan/cache/example_cache.h"
+#include "tests/bench/processor.h"
 #include "tests/bench/report.h"
 
 namespace millrace {
@@ -38,14 +38,6 @@ struct Options {
   std::filesystem::path folder = "/dev/shm";
   bool json = false;
 };
-
-std::string Processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown processor";
-}
 
 double Nanoseconds(Timer::time_point since) {
   return std::chrono::duration<double, std::nano>(Timer::now() - since).count();
@@ -70,7 +62,7 @@ class Measure {
   }
 
   void Run() {
-    report_.Note(fmt::format("{}, {} examples of {} bytes, disk: {}", Processor(),
+    report_.Note(fmt::format("{}, {} examples of {} bytes, disk: {}", bench::Processor(),
                              options_.examples, options_.bytes, options_.folder.string()));
     Memory();
     Disk();

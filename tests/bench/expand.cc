@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "common/command_line/command_line.h"
 #include "common/expand/expand.h"
 #include "tests/bench/made_up.h"
+#include "tests/bench/processor.h"
 #include "tests/bench/report.h"
 
 namespace millrace {
@@ -27,14 +27,6 @@ struct Options {
   bool self_edges = true;
   bool json = false;
 };
-
-std::string Processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown processor";
-}
 
 /// Times of one kind of work, one for each batch. Rates are those of the median batch, so that
 /// other work on the machine changes them little.
@@ -149,7 +141,7 @@ Status Bench(const Options& options) {
     return OkStatus();
   }
   std::printf("%s; one thread; %u batches of %u examples, %u nodes on average, %u rounds; %s%s\n",
-              Processor().c_str(), options.made_up.batches, options.made_up.examples,
+              bench::Processor().c_str(), options.made_up.batches, options.made_up.examples,
               options.made_up.nodes, options.rounds, options.symmetrization.c_str(),
               options.self_edges ? ", self edges" : "");
   std::printf("%-16s %8s %8s %8s %8s %11s\n", "per batch", "M ex/s", "GB/s", "p50 us", "p99 us",

@@ -2,25 +2,15 @@
 // same run: one pass over the same values, and reads at random of an array of the same size.
 //
 // Every result enters the checksum, which is printed.
-#include "common/command_line/command_line.h"
 #include "tests/bench/orders.h"
+#include "common/command_line/command_line.h"
+#include "tests/bench/processor.h"
 
-#include <fstream>
 #include <string>
 
 #include <fmt/core.h>
 
-namespace {
-
-std::string Processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown processor";
-}
-
-}  // namespace
+namespace {}  // namespace
 
 int main(int argc, char** argv) {
   millrace::bench::OrderOptions options;
@@ -35,7 +25,8 @@ int main(int argc, char** argv) {
   app.AddFlag("--json", options.json, "one JSON object a line");
   if (const std::optional<int> code = app.Parse(argc, argv)) return *code;
   const millrace::bench::Report report(options.json);
-  report.Note(fmt::format("{}, 1 thread, {} examples", Processor(), options.examples));
+  report.Note(
+      fmt::format("{}, 1 thread, {} examples", millrace::bench::Processor(), options.examples));
   millrace::bench::MeasureBuckets(options, report);
   millrace::bench::MeasurePlaces(options, report);
   return 0;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -23,6 +22,7 @@
 #include "server/plan/pack/pack_rows.h"
 #include "server/plan/pack/window_packer.h"
 #include "tests/bench/cpu_time.h"
+#include "tests/bench/processor.h"
 #include "tests/bench/report.h"
 
 namespace millrace {
@@ -37,14 +37,6 @@ struct Options {
   std::uint64_t calls = 2000;
   bool json = false;
 };
-
-std::string Processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  }
-  return "unknown processor";
-}
 
 /// Lengths in memory, as narrow as a kept column has them.
 class MadeUpLengths final : public DocumentLengths {
@@ -86,7 +78,8 @@ class PackBench {
 
   void Run() {
     report_.Note(fmt::format("{}, 1 thread, {} documents of {} elements on average (sigma {})",
-                             Processor(), options_.documents, options_.mean, options_.sigma));
+                             bench::Processor(), options_.documents, options_.mean,
+                             options_.sigma));
     const double pass = PassNanoseconds();
     MeasureLayout(PackMethod::kConcat, "concat", pass);
     MeasureLayout(PackMethod::kFit, "fit", pass);

@@ -4,18 +4,18 @@
 // bytes for each example and epoch.
 //
 // Every value enters the checksum, which is printed.
-#include "common/command_line/command_line.h"
 #include "common/epoch/permutation.h"
+#include "common/command_line/command_line.h"
 
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <vector>
 
+#include "tests/bench/processor.h"
 #include "tests/bench/report.h"
 
 namespace millrace {
@@ -36,14 +36,6 @@ struct Cost {
   double p50 = 0;  // nanoseconds a call; the median of all blocks
   double p99 = 0;
 };
-
-std::string Processor() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  }
-  return "unknown processor";
-}
 
 /// Measures `call(i)` for i = 0, 1, …, in blocks.
 template <class Call>
@@ -77,7 +69,7 @@ void Print(std::uint64_t n, const char* what, Cost cost, double limit, bool json
 
 void Run(const Options& options) {
   const bench::Report report(options.json);
-  report.Note(fmt::format("{}, 1 thread, {} calls each", Processor(), options.calls));
+  report.Note(fmt::format("{}, 1 thread, {} calls each", bench::Processor(), options.calls));
   report.Note(fmt::format("{:>14} {:<22} {:>8} {:>8} {:>9} {:>9}", "n", "what", "p50 ns", "p99 ns",
                           "M/s", "/ table"));
   std::uint64_t checksum = 0;

@@ -5,6 +5,7 @@
 #include "common/base/hash.h"
 #include "server/plan/columns/column_record.h"
 #include "server/source/column_file.h"
+#include "tests/fuzz/digested_bytes.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -49,19 +50,14 @@ void DecodeRecords(const std::vector<std::byte>& bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto* const first = reinterpret_cast<const std::byte*>(data);
-  std::vector<std::byte> bytes(first, first + size);
+  const std::vector<std::byte> bytes = millrace::fuzz::BytesOf(data, size);
   Decode(bytes);
   std::vector<std::byte> record = bytes;
   const std::uint64_t checksum = Xxh3_64(record);
   for (int byte = 0; byte < 8; ++byte) record.push_back(std::byte(checksum >> (8 * byte) & 0xff));
   DecodeRecords(bytes);
   DecodeRecords(record);
-  // With the right digest, what lies before it is looked at too.
-  for (const char byte : Xxh3(std::span<const std::byte>(bytes)).ToBytes()) {
-    bytes.push_back(static_cast<std::byte>(byte));
-  }
-  Decode(bytes);
+  Decode(millrace::fuzz::WithDigest(bytes));
   return 0;
 }
 

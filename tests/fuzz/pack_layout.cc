@@ -8,6 +8,7 @@
 #include "server/plan/pack/layout_bytes.h"
 #include "server/plan/pack/make_layout.h"
 #include "server/plan/pack/pack_rows.h"
+#include "tests/fuzz/digested_bytes.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -83,14 +84,9 @@ void Decode(std::span<const std::byte> bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto* const first = reinterpret_cast<const std::byte*>(data);
-  std::vector<std::byte> bytes(first, first + size);
+  const std::vector<std::byte> bytes = millrace::fuzz::BytesOf(data, size);
   Decode(bytes);
-  // With the right digest, what lies before it is looked at too.
-  for (const char byte : Xxh3(std::span<const std::byte>(bytes)).ToBytes()) {
-    bytes.push_back(static_cast<std::byte>(byte));
-  }
-  Decode(bytes);
+  Decode(millrace::fuzz::WithDigest(bytes));
   return 0;
 }
 

@@ -3,7 +3,7 @@
 from ._host import values
 
 _OF_PIECES = {"document": "pack.documents", "begin": "pack.begins", "length": "pack.lengths"}
-# What the plan says about the pieces of a row, in a batch or not.
+# The plan's facts about the pieces of a row, in a batch or not.
 _PLANNED = ("elements", "documents", "begins", "lengths")
 
 

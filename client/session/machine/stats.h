@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-/// What a batch adds to the statistics.
+/// The counts that a batch adds to the statistics.
 struct BatchCounts {
   std::uint64_t examples = 0;       // that are in the batch
   std::uint64_t tokens = 0;         // elements of the plan's token tensor

@@ -17,8 +17,7 @@ namespace millrace {
 ///
 /// Rates come from the reports of the last minute. The figures of a job are sums over its live
 /// sessions with replica 0, and its tokens, dropped examples and lost pieces are counted since
-/// these began. Its place is
-/// the place of its slowest live session.
+/// these began. Its place is the place of its slowest live session.
 ///
 /// Not thread-safe: it belongs to the thread of the machine.
 class StatusBuild {

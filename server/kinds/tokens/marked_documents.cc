@@ -27,7 +27,7 @@ struct Stretch {
   std::vector<std::uint32_t> marks = {};  // counted from `first`
 };
 
-std::vector<Stretch> PiecesOf(const RawLayout& layout) {
+std::vector<Stretch> StretchesOf(const RawLayout& layout) {
   std::vector<Stretch> stretches;
   for (std::size_t f = 0; f < layout.tokens.size(); ++f) {
     for (std::uint64_t first = 0; first < layout.tokens[f]; first += kTokensAtOnce) {
@@ -148,7 +148,7 @@ Result<MeasuredValues> FindMarkedLengths(const DocumentMark& mark, const RawLayo
                                        mark.key(), mark.token, DTypeName(layout.dtype),
                                        LargestTokenOf(layout.dtype)));
   }
-  std::vector<Stretch> stretches = PiecesOf(layout);
+  std::vector<Stretch> stretches = StretchesOf(layout);
   const std::uint64_t width = DTypeSize(layout.dtype);
   Mutex mutex;
   Status failed;

@@ -15,7 +15,7 @@ namespace millrace {
 /// Why the elements of a tensor cannot be parted; empty if they can.
 std::string WhyNotCut(const Source& source, const TensorSpec& tensor);
 
-/// What to write in place of a tensor that cannot be cut: "expected one of …".
+/// Advice for a tensor that cannot be cut: "expected one of …".
 std::string TensorsToCut(const Source& source);
 
 /// The number of a tensor, splits apart, by its name as expressions write it.

@@ -93,7 +93,7 @@ std::uint64_t PackLayout::GroupOf(std::uint64_t document) const {
 
 std::uint64_t PackLayout::GroupAt(std::uint64_t number) const {
   assert(number < begins_.back());
-  // Of groups with equal numbers, all but the last have nothing.
+  // All but the last of the groups with equal numbers have nothing.
   const auto after = std::upper_bound(begins_.begin(), begins_.end(), number);
   return static_cast<std::uint64_t>(after - begins_.begin()) - 1;
 }

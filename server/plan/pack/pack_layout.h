@@ -50,7 +50,7 @@ class PackLayout {
   /// With kFit, the first row of a window, with kConcat the elements before the group; all of them
   /// for groups(). REQUIRES: group <= groups().
   std::uint64_t Begin(std::uint64_t group) const { return begins_[group]; }
-  /// What a group has: rows with kFit, elements with kConcat.
+  /// How many rows (kFit) or elements (kConcat) a group has.
   std::uint64_t CountOf(std::uint64_t group) const { return begins_[group + 1] - begins_[group]; }
   /// The group that has a row (kFit) or an element (kConcat). REQUIRES: there is such a row or
   /// element.

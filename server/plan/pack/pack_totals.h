@@ -1,4 +1,4 @@
-// What a set of documents gives in all.
+// Sums over a set of documents and its rows.
 //
 // Values; thread-safe.
 #pragma once

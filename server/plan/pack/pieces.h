@@ -1,4 +1,4 @@
-// What rows and documents have of each other.
+// The pieces of documents that lie in rows, and the rows of a document.
 //
 // Values; thread-safe.
 #pragma once

@@ -23,7 +23,7 @@ class RowCounter {
   /// REQUIRES: `options` are in their limits.
   explicit RowCounter(const PackOptions& options);
 
-  /// What a window with documents of these lengths gives. REQUIRES: at most kMaxPackWindow
+  /// The totals of a window with documents of these lengths. REQUIRES: at most kMaxPackWindow
   /// documents, and kMaxPackElements elements.
   PackTotals Count(std::span<const std::uint64_t> lengths);
 

@@ -20,7 +20,7 @@
 
 namespace millrace {
 
-/// What readers of one source share. Immutable; thread-safe.
+/// The parts that readers of one source share. Immutable; thread-safe.
 struct PackedView {
   std::shared_ptr<const PackedDocuments> documents;
   std::unique_ptr<const PackRows> rows;
@@ -100,7 +100,7 @@ class PackedReader final : public ExampleReader {
   std::unique_ptr<ExampleReader> whole_;  // null if there are elements_
   std::unique_ptr<ElementReader> elements_;
 
-  // Of the rows at hand.
+  // These are of the rows at hand.
   std::vector<Row> rows_;
   std::vector<Part> parts_;
   std::vector<Piece> pieces_;  // of one row

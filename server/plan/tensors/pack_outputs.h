@@ -28,7 +28,7 @@
 
 namespace millrace {
 
-/// What the part asks of the source of rows.
+/// The tensors that the part asks of the source of rows.
 PackNeeds PackNeedsOf(const TensorsPart& part);
 
 /// The tensors of the source that the consumer's computation of packed rows reads, by the names

@@ -48,6 +48,19 @@ def wait_until_named(c, file):
              "status does not name the file in which the worker's dataset differs")
 
 
+def expect_end_by_overwriting(c, run, folder, file):
+    """Writes a file in place while a worker reads it from the folder: the job ends and names it."""
+    c.dispatcher()
+    worker = c.worker(dataset=folder)
+    consumer = c.consume(1, epochs=20, **SLOWLY)
+    consumer.wait_for_batches(run.random.randrange(20, 100))
+    with open(file, "r+b") as f:
+        f.write(bytes(file.stat().st_size))
+    code, _ = consumer.expect_error(file.name)
+    check(code == 3, f"exit code {code}, expected 3")
+    check(worker.alive(), f"the worker died:\n{worker.text()}")
+
+
 def flip(run, file, first, last, bits=1):
     """Changes bits of a file's bytes [first, last), in place."""
     with open(file, "r+b") as f:
@@ -204,15 +217,7 @@ def a_file_is_replaced(run):
     with run.cluster() as c:
         folder, _ = copy(c, run)
         file = largest(folder)
-        c.dispatcher()
-        worker = c.worker(dataset=folder)
-        consumer = c.consume(1, epochs=20, **SLOWLY)
-        consumer.wait_for_batches(run.random.randrange(20, 100))
-        with open(file, "r+b") as f:
-            f.write(bytes(file.stat().st_size))
-        code, _ = consumer.expect_error(file.name)
-        check(code == 3, f"exit code {code}, expected 3")
-        check(worker.alive(), f"the worker died:\n{worker.text()}")
+        expect_end_by_overwriting(c, run, folder, file)
 
 
 @fault("37", "one host has another copy of a file", "L, no bad batch", ci=True, conditions=(

@@ -8,10 +8,9 @@ import shutil
 import checker
 from cluster import check, wait_for
 from fault import fault
-from faults.files import forget_index
+from faults.files import SLOWLY, expect_end_by_overwriting, forget_index, wait_until_named
 from faults.plugins import Plugin, python_with_numpy
 
-SLOWLY = {"delay": 0.02, "ahead": 30000}
 DOCUMENTS = 1500
 PIPELINE = """millrace: 1
 dataset: data
@@ -122,15 +121,7 @@ def tokens_are_replaced(run):
     with run.cluster() as c:
         folder = copy(c, packs(c, run))
         file = bin_of(run, folder)
-        c.dispatcher()
-        worker = c.worker(dataset=folder)
-        consumer = c.consume(1, epochs=20, **SLOWLY)
-        consumer.wait_for_batches(run.random.randrange(20, 100))
-        with open(file, "r+b") as f:
-            f.write(bytes(file.stat().st_size))
-        code, _ = consumer.expect_error(file.name)
-        check(code == 3, f"exit code {code}, expected 3")
-        check(worker.alive(), f"the worker died:\n{worker.text()}")
+        expect_end_by_overwriting(c, run, folder, file)
     with run.cluster() as c:
         good = packs(c, run)
         folder = copy(c, good)
@@ -144,8 +135,7 @@ def tokens_are_replaced(run):
         c.dispatcher()
         c.worker(dataset=folder)
         consumer = c.consume(2, epochs=2)
-        wait_for(lambda: file.name in str(c.status()["workers"]),
-                 "status does not name the file in which the worker's dataset differs")
+        wait_until_named(c, file)
         check(consumer.batches() == 0, "a batch came from a dataset that differs")
         c.worker()
         consumer.expect_success()

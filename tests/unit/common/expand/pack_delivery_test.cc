@@ -182,7 +182,7 @@ TEST_CASE("a label that the index type does not hold is refused", "[pack][delive
 }
 
 TEST_CASE("rows of other lengths than their pieces are refused", "[pack][delivery]") {
-  // Of a batch as a faulty worker sends it.
+  // The batch is as a faulty worker sends it.
   const auto error = [](const Numbers& lengths, std::size_t nexts) {
     BufferPool pool;
     PackedRowsForm form = kWithNext;

@@ -204,7 +204,7 @@ TEST_CASE("any documents, with elements around them, give the rows of a plain pa
     Runs before = *rc::gen::resize(8, some);
     Runs after = *rc::gen::resize(8, some);
     any.options.size += before.size() + after.size();
-    // What each document brings along.
+    // The tensors that each document brings along.
     std::vector<Runs> documents;
     Lengths lengths;
     for (const std::int64_t run : runs) {

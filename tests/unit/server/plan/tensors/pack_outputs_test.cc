@@ -36,7 +36,7 @@ using test::Numbers;
 using test::PackedRow;
 using test::PackedRowsForm;
 
-/// What a pipeline says about tensors, over rows of 8 elements.
+/// The tensors of a pipeline over rows of 8 elements.
 TensorsPart PackedPartOf(const std::string& yaml) {
   TensorsPart part = test::MustParse(test::Minimal(yaml)).tensors();
   part.pack = PackTensors{"tokens", {"mask"}, 8};
@@ -302,7 +302,7 @@ TEST_CASE("a function of a plugin reads tensors of rows", "[pack][function_graph
   };
   CHECK(values(inputs[0]) == Numbers{12, 13, 14, kNoLabel, 15, kNoLabel});
   CHECK(values(inputs[1]) == Numbers{1, 1, 1, 2, 1, 1});
-  // What labels are made of is no output.
+  // Labels are made of a tensor that is no output.
   CHECK(calls.Rest(source).outputs == Names{"tokens", "mask", "pack.lengths", "f"});
 }
 
