@@ -1,19 +1,17 @@
-"""`millrace import tokens`: pairs as Megatron-LM has them, each error, and going on after a kill."""
+"""`millrace import tokens`: pairs as Megatron-LM has them, and each error."""
 
 import gzip
-import io
 import json
 import os
-import signal
-import struct
 import subprocess
 import sys
 
 import numpy
 import pytest
-from conftest import in_a_fork
-from kills import Killed
-from patience import tries
+from token_imports import (
+    BYTES, GOOD, TEXTS, TOKENIZER, documents_of, files, here, imports, refused, run_import, save_json,
+    save_parquet,
+)
 
 import millrace
 from millrace import _binaries
@@ -21,107 +19,6 @@ from millrace._import import main as command
 from millrace._import.tokens import options as tokens_options
 from millrace._import.tokens import texts as texts_module
 from millrace._import.tokens.pair import CODES, PairWriter, most_of
-
-TOKENIZER = '''
-import pathlib
-import time
-
-
-def tokenize(texts):
-    return [list(text.encode()) for text in texts]
-
-
-def waits(texts):
-    """Stops at a text that says so, until it is killed."""
-    if "wait" in texts:
-        pathlib.Path("waiting").touch()
-        time.sleep(600)
-    return tokenize(texts)
-
-
-def logged(texts):
-    with open("calls", "a") as log:
-        log.write(f"{len(texts)}\\n")
-    return tokenize(texts)
-
-
-def other(texts):
-    return [[1] * len(text) for text in texts]
-'''
-
-
-def save_json(path, texts, column="text", open_file=open):
-    """Writes a JSON object for each text."""
-    with open_file(path, "wb") as file:
-        for number, text in enumerate(texts):
-            file.write(json.dumps({"id": number, column: text}).encode() + b"\n")
-
-
-def save_parquet(path, texts, column="text", **options):
-    pyarrow = pytest.importorskip("pyarrow")
-    import pyarrow.parquet
-
-    columns = {"id": list(range(len(texts))), column: texts}
-    pyarrow.parquet.write_table(pyarrow.table(columns), path, **options)
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """The current folder, with a module `mine` that has tokenizers."""
-    (tmp_path / "mine.py").write_text(TOKENIZER)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    sys.modules.pop("mine", None)
-    yield tmp_path
-    sys.modules.pop("mine", None)
-
-
-def imports(*words, to="out", tokenizer="mine:tokenize"):
-    """The exit code of an import in this process."""
-    return command.main(["tokens", *map(str, words), "--to", to, "--tokenizer", tokenizer])
-
-
-def refused(here, capsys, text, *words, code=3, tokenizer=None):
-    """What an import says of a file `t` with this content. A text is that of a tokenizer `own:f`."""
-    if tokenizer is not None:
-        (here / "own.py").write_text(tokenizer)
-        sys.modules.pop("own", None)
-    (here / "t").write_bytes(text if isinstance(text, bytes) else text.encode())
-    name = "own:f" if tokenizer is not None else "mine:tokenize"
-    assert imports("t", *words, tokenizer=name) == code
-    said = capsys.readouterr().err.splitlines()
-    assert not (here / "out").exists(), "an import that failed leaves a folder"
-    assert said[-1].startswith("millrace: ") and sum("millrace:" in line for line in said) == 1
-    return said[-1].removeprefix("millrace: ")
-
-
-def documents_of(folder):
-    """The documents of all pairs, in the order of a dataset, read as the page says."""
-    found = []
-    for idx in sorted(folder.glob("*.idx"), key=lambda path: os.fsencode(path.with_suffix(".bin").name)):
-        data = idx.read_bytes()
-        magic, version, code, count, documents = struct.unpack_from("<9sQBQQ", data)
-        assert (magic, version, documents) == (b"MMIDIDX\0\0", 1, count + 1)
-        assert len(data) == 34 + 12 * count + 8 * documents
-        dtype = {code: name for name, code in CODES.items()}[code]
-        lengths = numpy.frombuffer(data, "<i4", count, 34)
-        offsets = numpy.frombuffer(data, "<i8", count, 34 + 4 * count)
-        assert list(numpy.frombuffer(data, "<i8", documents, 34 + 12 * count)) == list(range(documents))
-        tokens = numpy.fromfile(idx.with_suffix(".bin"), dtype)
-        width = tokens.itemsize
-        assert len(tokens) == lengths.sum() and list(offsets) == list(
-            width * (numpy.cumsum(lengths, dtype=int) - lengths))
-        found += [tokens[offset // width:offset // width + length].tolist()
-                  for offset, length in zip(offsets, lengths, strict=True)]
-    return found
-
-
-def files(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix in (".bin", ".idx")}
-
-
-TEXTS = ["one", "", "zwei é", "x" * 700, "\n\"quoted\""]
-BYTES = [list(text.encode()) for text in TEXTS]
 
 
 @pytest.mark.parametrize("dtype", list(CODES))
@@ -209,9 +106,6 @@ def test_a_tokenizer_is_given_batches_that_are_bounded(here, monkeypatch):
 def test_pairs_have_names_of_their_own():
     assert tokens_options.pair_names(["a/x.jsonl", "b/x.parquet", "x-2.jsonl", "c/x", ".h.json.gz", ".jsonl"]) == [
         "x", "x-3", "x-2", "x-4", "h", "texts"]
-
-
-GOOD = '{"text": "abc"}\n'
 
 
 @pytest.mark.parametrize(("line", "message"), [
@@ -367,174 +261,10 @@ def test_a_file_without_texts_is_an_empty_pair(here):
     assert documents_of(here / "out") == BYTES and (here / "out" / "a.bin").stat().st_size == 0
 
 
-def import_in_a_fork(monkeypatch, target, point, *words):
-    """The exit code of an import in a process that is killed at a point; None: it is not."""
-    def work():
-        if point is not None:
-            Killed(monkeypatch, point)
-        sys.stdout = sys.stderr = io.StringIO()
-        return imports(*words, to=target)
-    return in_a_fork(work)
-
-
-def is_whole_or_refused(folder, whole):
-    """Whether a folder has all pairs, or none, or half of one: every .idx is there then."""
-    names = {name for name in os.listdir(folder) if name.endswith((".bin", ".idx"))}
-    binary = {name for name in names if name.endswith(".bin")}
-    return names == set(whole) or not names or not binary or (
-        {name for name in whole if name.endswith(".idx")} <= names and binary < set(whole))
-
-
-def test_an_import_of_texts_goes_on_after_a_kill_at_every_point(here, monkeypatch):
-    save_json(here / "a.jsonl", TEXTS)
-    save_parquet(here / "b.parquet", TEXTS[::-1])
-    save_json(here / "c.jsonl", TEXTS * 2)
-    words = ["a.jsonl", "b.parquet", "c.jsonl", "--eos", "7"]
-    assert import_in_a_fork(monkeypatch, "whole", None, *words) == 0
-    expected = files(here / "whole")
-    point, code = 0, 9
-    while code == 9:
-        target = f"killed-{point}"
-        code = import_in_a_fork(monkeypatch, target, point, *words)
-        if code == 9:
-            assert is_whole_or_refused(here / target, expected), f"killed at point {point}"
-            assert import_in_a_fork(monkeypatch, target, None, *words) == 0
-        assert files(here / target) == expected, f"killed at point {point}"
-        assert set(os.listdir(target)) == {*expected, "import.json"}
-        point += 1
-    assert code == 0 and point > 60
-
-
-def test_what_a_killed_import_left_is_removed_by_one_that_fails(here, monkeypatch, capsys):
-    save_json(here / "t", TEXTS)
-    left = 0
-    for point in range(4, 16, 2):
-        target = f"killed-{point}"
-        assert import_in_a_fork(monkeypatch, target, point, "t") == 9
-        if (here / target / "pair-00000.bin.writing").exists() or (here / target / "pair-00000.bin.whole").exists():
-            left += 1
-        if json.loads((here / target / "import.unfinished.json").read_bytes())["pairs"]:
-            break
-        assert imports("t", "--column", "none", to=target) == 3
-        said = capsys.readouterr().err
-        assert said.startswith("millrace: t: line 1: has no column none") and not (here / target).exists(), said
-    assert left > 1
-
-
-def run_import(here, *words, **options):
-    return subprocess.Popen([_binaries.path("millrace"), "import", "tokens", *words], cwd=here, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-
-
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-def test_an_import_that_was_interrupted_does_only_the_rest(here, by):
-    save_json(here / "a.jsonl", TEXTS)
-    save_json(here / "b.jsonl", ["before", "wait"])
-    words = ["a.jsonl", "b.jsonl", "--tokenizer", "mine:waits", "--to", "out"]
-    first = run_import(here, *words)
-    for _ in tries():
-        if (here / "waiting").exists() or first.poll() is not None:
-            break
-    assert first.poll() is None, first.communicate()
-    first.send_signal(by)
-    said = first.communicate()[1]
-    assert first.returncode == (1 if by == signal.SIGINT else -9), said
-    if by == signal.SIGINT:
-        assert said.splitlines()[-1] == (
-            "millrace: interrupted; run the same command again to go on after the last whole file")
-        assert "Traceback" not in said
-    assert not files(here / "out")
-    (here / "mine.py").write_text(TOKENIZER.replace("time.sleep(600)", "pass").replace(
-        "def waits(texts):", "def waits(texts):\n    open('calls', 'a').write(f'{texts}\\n')"))
-    again = run_import(here, *words)
-    said = again.communicate()[1]
-    assert again.returncode == 0, said
-    assert documents_of(here / "out") == BYTES + [list(b"before"), list(b"wait")]
-    # The first file's texts come once more, as the check of the tokenizer.
-    assert len((here / "calls").read_text().splitlines()) == 2
-
-
-def interrupted(here, monkeypatch):
-    """An import of three files of which one is done."""
-    for name in "abc":
-        save_json(here / name, TEXTS)
-    (here / "c").write_text("nothing")
-    assert import_in_a_fork(monkeypatch, "out", None, "a", "b", "c") == 3
-    assert len(list((here / "out").glob("*.whole"))) == 4
-    save_json(here / "c", TEXTS)
-
-
-@pytest.mark.parametrize(("words", "message"), [
-    (["a", "b", "c", "--eos", "7"], "began with eos: null, now it is 7: use the same arguments, or another folder"),
-    (["a", "b", "c", "--dtype", "int32"], 'began with dtype: "uint16", now it is "int32"'),
-    (["a", "b", "c", "--column", "id"], 'began with column: "text", now it is "id"'),
-    (["a", "b"], "began with files: ")])
-def test_an_import_with_other_arguments_does_not_go_on(here, monkeypatch, capsys, words, message):
-    interrupted(here, monkeypatch)
-    assert imports(*words) == 2
-    assert message in capsys.readouterr().err
-    assert imports("a", "b", "c", tokenizer="mine:other") == 2
-    assert 'began with tokenizer: "mine:tokenize", now it is "mine:other"' in capsys.readouterr().err
-    assert imports("a", "b", "c") == 0 and documents_of(here / "out") == BYTES * 3
-
-
-@pytest.mark.parametrize(("change", "message"), [
-    (lambda path: path.write_text(GOOD), "b: has 16 bytes, but had "),
-    (lambda path: os.utime(path, (1, 1)), "b: was written again when this import read it")])
-def test_an_import_with_a_changed_file_does_not_go_on(here, monkeypatch, capsys, change, message):
-    interrupted(here, monkeypatch)
-    change(here / "b")
-    assert imports("a", "b", "c") == 3
-    said = capsys.readouterr().err
-    assert said.startswith(f"millrace: {message}") and "remove the folder and import again" in said
-
-
-def test_an_import_with_another_tokenizer_of_the_name_does_not_go_on(here, monkeypatch, capsys):
-    interrupted(here, monkeypatch)
-    (here / "mine.py").write_text(TOKENIZER.replace("text.encode()", "text.upper().encode()"))
-    assert imports("a", "b", "c") == 3
-    assert capsys.readouterr().err.startswith(
-        "millrace: b: lines 1 to 5: tokenizer mine:tokenize gives other tokens than when this import began")
-
-
-def test_a_pair_that_is_gone_is_named(here, monkeypatch, capsys):
-    interrupted(here, monkeypatch)
-    (here / "out" / "pair-00001.bin.whole").unlink()
-    assert imports("a", "b", "c") == 3
-    assert "pair-00001.bin.whole: is gone, expected " in capsys.readouterr().err
-
-
 def test_a_file_that_changes_while_it_is_read_is_refused(here, capsys):
     said = refused(here, capsys, GOOD, tokenizer="def f(texts):\n    open('t', 'a').write('\\n')\n"
                                                  "    return [[1]] * len(texts)\n")
     assert said == "t: was changed while it was read: import it when it is whole"
-
-
-def test_a_finished_import_of_texts_says_so_again(here, capsys):
-    save_json(here / "t", TEXTS)
-    assert imports("t") == 0
-    before = files(here / "out")
-    (here / "t").unlink()
-    capsys.readouterr()
-    assert imports("t") == 0 and files(here / "out") == before
-    out, err = capsys.readouterr()
-    assert out == "source: tokens\n" and err.startswith("out: is finished: 5 documents and ")
-
-
-def test_a_full_disk_says_how_an_import_of_texts_goes_on(here):
-    save_json(here / "a", TEXTS)
-    save_json(here / "b", ["x" * 1000] * 200)
-    words = [sys.executable, "-c", "import resource, sys, millrace._import.main as command\n"
-             "limit = int(sys.argv.pop(1))\nresource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))\n"
-             "sys.exit(command.main(sys.argv[1:]))"]
-    rest = ["tokens", "a", "b", "--to", "out", "--tokenizer", "mine:tokenize"]
-    done = subprocess.run([*words, "100000", *rest], capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    assert "File too large; make room, and run the same command again to go on after" in done.stderr
-    assert not files(here / "out") and not list((here / "out").glob("*.writing"))
-    done = subprocess.run([*words, "1000000", *rest], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert documents_of(here / "out") == BYTES + [list(b"x" * 1000)] * 200
 
 
 def test_memory_is_that_of_a_batch(here):
@@ -590,26 +320,3 @@ def served(folder):
             for row, example in enumerate(batch["example_id"].numpy()):
                 found[int(example)] = values[offsets[row]:offsets[row + 1]].tolist()
     return [found[example] for example in sorted(found)]
-
-
-def test_a_folder_of_an_import_that_goes_on_is_no_dataset(here, monkeypatch):
-    interrupted(here, monkeypatch)
-    seen = subprocess.run([_binaries.path("millrace"), "inspect", "out"], capture_output=True, text=True,
-                          check=False)
-    assert seen.returncode == 2 and "the import into out has not ended: run the same" in seen.stderr
-
-
-def test_a_folder_whose_last_names_are_missing_is_refused(here, monkeypatch):
-    for name in "ab":
-        save_json(here / name, TEXTS)
-    point, names = 40, set()
-    while not ("a.bin" in names and "b.bin" not in names):  # killed between the two
-        point += 1
-        assert import_in_a_fork(monkeypatch, f"killed-{point}", point, "a", "b") == 9
-        names = set(os.listdir(f"killed-{point}"))
-    assert {"a.idx", "b.idx"} <= names
-    for dataset, code, message in ((f"killed-{point}", 2, "has not ended: run the same `millrace import`"),
-                                   (f"tokens:killed-{point}", 3, "b.idx: has no b.bin beside it")):
-        seen = subprocess.run([_binaries.path("millrace"), "inspect", dataset], capture_output=True,
-                              text=True, check=False)
-        assert seen.returncode == code and message in seen.stderr, seen.stderr
