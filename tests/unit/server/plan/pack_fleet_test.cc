@@ -19,8 +19,8 @@
 #include "common/batch/batch.h"
 #include "server/plan/plan_library.h"
 #include "tests/support/number_kind.h"
-#include "tests/unit/server/plan/number_plans.h"
 #include "tests/unit/server/plan/pack/plain_packs.h"
+#include "tests/unit/server/plan/pack_plans.h"
 #include "tests/unit/server/plan/slices.h"
 
 namespace millrace::test {
@@ -30,17 +30,10 @@ using Catch::Contains;
 using Catch::StartsWith;
 using Runs = std::vector<std::int64_t>;
 
-/// Plans over runs of these lengths, which are documents.
-class RunPlans : public NumberPlans {
- public:
-  explicit RunPlans(const Runs& lengths) : NumberPlans(lengths, "runs") {}
-};
-
 /// 150 lengths from 0 to 59, some of them of runs that cannot be built.
 Runs SomeRuns() {
   Runs runs;
-  for (std::int64_t i = 0; i < 150; ++i)
-    runs.push_back(i % 29 == 3 ? kLongestRun + 1 : i * 37 % 60);
+  for (std::int64_t i = 0; i < 150; ++i) runs.push_back(i % 29 == 3 ? kNoRun : i * 37 % 60);
   return runs;
 }
 
@@ -53,13 +46,8 @@ const std::string kOutput =
 std::string RowText(const PackedBatch& batch, std::size_t row) {
   std::string text;
   const auto add = [&](const char* path, const char* splits) {
-    const auto tensor = batch.Find(path);
-    if (!tensor) return;
-    text += fmt::format(" {}:", path);
-    const std::int64_t end = batch.ValueAt(*batch.Find(splits), row + 1);
-    for (std::int64_t i = batch.ValueAt(*batch.Find(splits), row); i < end; ++i) {
-      text += fmt::format(" {}", batch.ValueAt(*tensor, static_cast<std::size_t>(i)));
-    }
+    if (!batch.Find(path)) return;
+    text += fmt::format(" {}: {}", path, fmt::join(RaggedRow(batch, path, splits, row), " "));
   };
   add("run", "run_splits");
   add("run/minus", "run_splits");
@@ -89,7 +77,7 @@ RowTexts RowsOf(const Plan& plan, std::uint64_t epoch, std::uint32_t world_size)
 
 TEST_CASE("rows are the same in every epoch, order and form of batches, on any number of ranks",
           "[plan][pack][fleet]") {
-  RunPlans plans(SomeRuns());
+  PackPlans plans(SomeRuns());
   const auto plain = plans.MustCompile(kPack + kOutput + "batch: {size: 4, remainder: keep}\n");
   const RowTexts expected = RowsOf(*plain, 0, 1);
   CHECK(expected.size() == plain->source()->examples());
@@ -111,7 +99,7 @@ TEST_CASE("rows are the same in every epoch, order and form of batches, on any n
 }
 
 TEST_CASE("rows are built in slices on several threads as on one", "[plan][pack][fleet]") {
-  RunPlans plans(SomeRuns());
+  PackPlans plans(SomeRuns());
   const auto plan = plans.MustCompile(kPack + kOutput +
                                       "exclude: {examples: [0, 1, 2, 7, 8, 9, 40, 41]}\n"
                                       "shuffle: {seed: 2}\nbatch: {size: 8, remainder: keep}\n");
@@ -120,7 +108,7 @@ TEST_CASE("rows are built in slices on several threads as on one", "[plan][pack]
 
 TEST_CASE("a job that goes on in the middle, with other ranks, has the rest of the rows",
           "[plan][pack][fleet]") {
-  RunPlans plans(SomeRuns());
+  PackPlans plans(SomeRuns());
   const auto plan = plans.MustCompile(kPack + kOutput +
                                       "shuffle: {seed: 1}\n"
                                       "batch: {global_size: 12, remainder: keep}\n");
@@ -151,7 +139,7 @@ TEST_CASE("a job that goes on in the middle, with other ranks, has the rest of t
 TEST_CASE("any documents that are lost leave their rows, and move nothing else",
           "[plan][pack][fleet]") {
   const Runs runs = SomeRuns();
-  RunPlans plans(runs);
+  PackPlans plans(runs);
   const std::string rest = kOutput + "shuffle: {seed: 1}\nbatch: {size: 5, remainder: keep}\n";
   const auto whole = plans.MustCompile(kPack + rest);
   rc::prop("for any of them", [&] {
@@ -234,7 +222,7 @@ TEST_CASE("any documents, with elements around them, give the rows of a plain pa
     }
     RC_PRE(!expected.empty());
     const char* const above[] = {"split", "cut", "drop"};
-    RunPlans plans(runs);
+    PackPlans plans(runs);
     const auto plan = plans.MustCompile(fmt::format(
         "pack: {{tensor: run, size: {}, method: {}, above: {}, window: {}, before: [{}], after: "
         "[{}]}}\noutput: [run, pack.lengths, pack.documents, pack.begins, pack.label]\n"
@@ -250,7 +238,7 @@ TEST_CASE("any documents, with elements around them, give the rows of a plain pa
 }
 
 TEST_CASE("a variant packs the documents of another split in the same way", "[plan][pack][fleet]") {
-  RunPlans plans(SomeRuns());
+  PackPlans plans(SomeRuns());
   const std::string text =
       "millrace: 1\ndataset: n\nsource: runs\n"
       "split: {method: hash, proportions: [1, 1], seed: 5, take: 0}\n" +
@@ -279,7 +267,7 @@ TEST_CASE("a variant packs the documents of another split in the same way", "[pl
 }
 
 TEST_CASE("documents are excluded from the branch that has them", "[plan][pack][mix]") {
-  RunPlans plans({4, 3, 2, 7});
+  PackPlans plans({4, 3, 2, 7});
   const auto text = [](const std::string& a, const std::string& b, const std::string& pack) {
     return "millrace: 1\nbranches:\n  a: {dataset: n, source: runs" + pack + a +
            "}\n  b: {dataset: n, source: runs" + pack + b +
@@ -314,7 +302,7 @@ TEST_CASE("documents are excluded from the branch that has them", "[plan][pack][
 
 TEST_CASE("rows of a mix go on from branch to branch, and their tensors are of their branches",
           "[plan][pack][mix]") {
-  RunPlans plans({4, 3, 2, 7});
+  PackPlans plans({4, 3, 2, 7});
   const auto plan = plans.CompileText(
       "millrace: 1\nbranches:\n"
       "  a: {dataset: n, source: runs, pack: {tensor: run, size: 7, method: fit}}\n"
@@ -356,7 +344,7 @@ TEST_CASE("rows of a mix go on from branch to branch, and their tensors are of t
 }
 
 TEST_CASE("keys that cannot stand beside packs are refused", "[plan][pack]") {
-  RunPlans plans({4, 3, 2, 7});
+  PackPlans plans({4, 3, 2, 7});
   const std::string pack = "pack: {tensor: run, size: 8, method: fit}\n";
   const auto error = [&](const std::string& more) {
     return plans.ErrorOf(more + "batch: {size: 2, remainder: keep}\n");

@@ -21,7 +21,7 @@
 #include "tests/support/dataset_fixture.h"
 #include "tests/support/plugin_fixture.h"
 #include "tests/unit/server/kinds/tokens/tokens_folder.h"
-#include "tests/unit/server/plan/number_plans.h"
+#include "tests/unit/server/plan/pack_plans.h"
 
 namespace millrace::test {
 namespace {
@@ -145,11 +145,7 @@ std::vector<Values> RowsOf(const Plan& plan, const char* path, const char* split
   std::vector<Values> rows;
   for (const auto& batch : ReadEpoch(plan, 0, 1)) {
     for (std::size_t row = 0; row < batch->examples(); ++row) {
-      Values& values = rows.emplace_back();
-      const std::int64_t end = batch->ValueAt(*batch->Find(splits), row + 1);
-      for (std::int64_t i = batch->ValueAt(*batch->Find(splits), row); i < end; ++i) {
-        values.push_back(batch->ValueAt(*batch->Find(path), static_cast<std::size_t>(i)));
-      }
+      rows.push_back(RaggedRow(*batch, path, splits, row));
     }
   }
   return rows;
