@@ -68,9 +68,19 @@ Result<SourcePtr> AddCache(SourcePtr source, const Digest128& build, const PlanP
   return cached;
 }
 
-/// Documents that are excluded: one of them may have no length, because it cannot be built.
-std::vector<std::uint64_t> ExcludedDocuments(const PlanParts& parts) {
+/// The columns that the parts read, and that building every example finds.
+std::vector<MeasurableColumn> ColumnsToMeasure(const Source& source, const PlanParts& parts) {
+  const std::set<std::string> read = ColumnsReadBy(parts);
+  std::vector<MeasurableColumn> columns = MeasurableColumns(source);
+  std::erase_if(columns, [&](const MeasurableColumn& one) { return !read.contains(one.name); });
+  return columns;
+}
+
+/// Documents that are excluded, if something is measured of documents: one of them may have no
+/// length, because it cannot be built.
+std::vector<std::uint64_t> ExcludedDocuments(const Source& source, const PlanParts& parts) {
   if (parts.Get<PackPart>().tensor.empty()) return {};
+  if (ColumnsToMeasure(source, parts).empty()) return {};
   return parts.Get<ExcludePart>().examples;
 }
 
@@ -78,7 +88,7 @@ std::vector<std::uint64_t> ExcludedDocuments(const PlanParts& parts) {
 Digest128 OperationsOf(const Source& source, const Digest128& build, const PlanParts& parts) {
   // The results of a user's code are measured anew if the code is another one.
   const std::string& code = source.facts().code;
-  const std::vector<std::uint64_t> excluded = ExcludedDocuments(parts);
+  const std::vector<std::uint64_t> excluded = ExcludedDocuments(source, parts);
   if (code.empty() && excluded.empty()) return build;
   std::string text = fmt::format("{}\n{}", build.ToHex(), code);
   // Pipelines that do not exclude them have to meet what is wrong with them.
@@ -95,17 +105,14 @@ Result<SourcePtr> AddColumns(SourcePtr source, const Digest128& operations,
   Status cut = CheckChunks(*source, parts.Get<ChunkPart>());
   if (cut.ok()) cut = CheckPacks(*source, parts.Get<PackPart>());
   if (!cut.ok()) return AtKey(parts, cut);
-  const std::set<std::string> read = ColumnsReadBy(parts);
   ColumnRequest request;
-  for (MeasurableColumn& column : MeasurableColumns(*source)) {
-    if (read.contains(column.name)) request.columns.push_back(std::move(column));
-  }
+  request.columns = ColumnsToMeasure(*source, parts);
   if (request.columns.empty()) return source;
   request.dataset_id = drawn.id;
   request.folders = drawn.column_folders;
   request.operations = operations;
   request.source = source;
-  request.excluded_examples = ExcludedDocuments(parts);
+  request.excluded_examples = ExcludedDocuments(*source, parts);
   request.excluded_files = parts.Get<ExcludePart>().files;
   const Result<MeasuredColumns> values = services.columns.Get(request);
   if (!values.ok()) return AtKey(parts, values.status());

@@ -82,6 +82,11 @@ def test_where_and_batch_find_rows_and_the_documents_in_them():
         one = offline(c, "where", "--row", rows[-1], "--epochs", "0-1")
         check(one.startswith(f"row {rows[-1]}, elements "), one)
         check(len(re.findall(f"packed row {rows[-1]}$", one, re.M)) == 2, one)
+        pieces = {name: re.search(rf"^  {name} +(.*)$", one, re.M)[1].split(", ")
+                  for name in ("documents", "begins", "lengths")}
+        check(str(long) in pieces["documents"] and len(set(map(len, pieces.values()))) == 1, one)
+        elements = int(re.search(r"elements (\d+), pieces", one)[1])
+        check(sum(map(int, pieces["lengths"])) == elements, one)
         # Digests say where, too.
         for line in c.reference(0, 3):
             for place, row in enumerate(line["examples"]):

@@ -157,6 +157,15 @@ std::uint64_t ShownNumber(const Plan& plan, const WhereOptions& options, Example
   return plan.source()->facts().packed ? *options.example : id.value();
 }
 
+/// The pieces of a packed row, which its line has no room for: a line for each fact of them.
+Status PrintPieces(const ExampleDescription& row) {
+  for (const ExampleFact& fact : row.facts) {
+    if (!fact.word.empty()) continue;
+    MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("  {:<9} {}", fact.name, FactText(fact))));
+  }
+  return OkStatus();
+}
+
 Status RunWhere(const WhereOptions& options) {
   MILLRACE_ASSIGN_OR_RETURN(const auto epochs, ParseEpochs(options.epochs));
   MILLRACE_ASSIGN_OR_RETURN(LocalPlans offline, OpenOffline(options.offline));
@@ -184,6 +193,7 @@ Status RunWhere(const WhereOptions& options) {
   if (!description.file.empty()) line += ", in " + description.file;
   line += ", of dataset " + DatasetWithKind(offline, DatasetOf(offline, *plan, id));
   MILLRACE_RETURN_IF_ERROR(PrintLine(line));
+  if (options.row) MILLRACE_RETURN_IF_ERROR(PrintPieces(description));
   MILLRACE_RETURN_IF_ERROR(PrintLine(fmt::format("{:>8} {:>10} {:>6} {:>6} {:>12} {:>12}", "epoch",
                                                  "step", "rank", "row", "position", "place")));
   const std::unique_ptr<BatchScratch> scratch = plan->NewScratch();

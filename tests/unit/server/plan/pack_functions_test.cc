@@ -107,6 +107,17 @@ class FunctionPacks {
   }
 
   BuiltExamples& kept() { return *kept_; }
+  /// How many layouts of rows are kept on disk of a dataset.
+  int KeptLayouts(const std::string& dataset) const {
+    int layouts = 0;
+    for (const auto& folder : library_->ColumnFoldersOf(dataset)) {
+      if (!std::filesystem::exists(folder)) continue;
+      for (const auto& file : std::filesystem::directory_iterator(folder)) {
+        if (file.path().extension() == ".rows") ++layouts;
+      }
+    }
+    return layouts;
+  }
   Result<std::shared_ptr<const Plan>> Compile(const std::string& source, const std::string& more) {
     PipelineSource text;
     text.yaml = "millrace: 1\nsource: " + source + "\n" + more + kThreeEach;
@@ -167,6 +178,16 @@ std::vector<Values> DocumentsOf(const Plan& plan) {
 
 std::string_view WhyNone(const Plan& plan, std::uint64_t document) {
   return WhyNoRow(plan.source()->packs()->RowsOf(ExampleId(document))->why);
+}
+
+TEST_CASE("excluded documents whose lengths are known before leave the kept rows as they are",
+          "[plan][pack]") {
+  FunctionPacks plans;
+  const std::string pack = "pack: {tensor: tokens, size: 10, method: fit}\n";
+  const auto all = plans.MustCompile(kTokens, pack);
+  const auto without = plans.MustCompile(kTokens, pack + "exclude: {examples: [0]}\n");
+  CHECK(plans.KeptLayouts("t") == 1);
+  CHECK(DocumentsOf(*without) == DocumentsOf(*all));
 }
 
 TEST_CASE("rows are filled with what a function makes of documents", "[plan][pack][plugin_plan]") {
